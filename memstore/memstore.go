@@ -1,0 +1,460 @@
+// Package memstore keeps sessions in the memory of one process. It is the
+// contract of session.Backend in its plainest form: for tests and development,
+// for agents that need not outlive their process, and as the model that the
+// conformance suite holds other stores against.
+//
+// Stored messages are immutable and in canonical form: a write copies them in
+// outside any lock, a read takes a slice of them under a lock and copies it
+// outside. Sessions are spread over shards by a hash of their ID, each with a
+// lock of its own. List never lags behind.
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/session"
+	"github.com/holdfast-go/session/internal/gate"
+)
+
+// Options are the options of New. nil and zero values are the defaults.
+type Options struct {
+	// TTL is how long after its last write a session expires. 0: never. The
+	// memory of an expired session is freed by later writes.
+	TTL time.Duration
+	// Clock tells the time. nil: time.Now.
+	Clock func() time.Time
+	// MaxBatchBytes is how much the messages of one write may take in their
+	// JSON form; more is session.ErrTooLarge. 0: no limit.
+	MaxBatchBytes int
+}
+
+// Store is a session.Backend in memory.
+type Store struct {
+	opts   Options
+	seed   maphash.Seed
+	shards [64]shard
+	gate   *gate.Gate
+	leases leases
+}
+
+var _ session.Backend = (*Store)(nil)
+
+// shard is a part of the sessions. Sessions in folders are indexed by the first
+// folder of their ID, so that listing a folder does not look at the others.
+type shard struct {
+	mu       sync.RWMutex
+	sessions map[string]*entry
+	folders  map[string]map[string]*entry
+	sweepAt  time.Time // when to look for expired sessions again
+}
+
+// entry is one session, guarded by its shard's lock.
+type entry struct {
+	life     uint64 // random, another after each re-creation
+	version  stamp
+	base     stamp
+	messages []session.Message // those up to len never change
+	keys     []keyedWrite      // the last keptKeys, oldest first
+	created  time.Time
+	updated  time.Time
+	expires  time.Time
+	meta     session.Meta
+	edits    uint64 // of meta
+}
+
+type keyedWrite struct {
+	key     string
+	version stamp
+}
+
+// stamp is a version: the how-manyth write of messages in which life.
+type stamp struct{ life, writes uint64 }
+
+// version returns the stamp as a Version; the zero stamp is Absent.
+func (v stamp) version() session.Version {
+	if v.writes == 0 {
+		return session.Absent
+	}
+	b := strconv.AppendUint(make([]byte, 0, 40), v.writes, 10)
+	b = append(b, '-')
+	return session.Version(strconv.AppendUint(b, v.life, 16))
+}
+
+// keptKeys is how many keyed writes a session remembers.
+const keptKeys = 32
+
+// New returns an empty store.
+func New(opts *Options) *Store {
+	s := &Store{seed: maphash.MakeSeed(), gate: gate.New()}
+	if opts != nil {
+		s.opts = *opts
+	}
+	if s.opts.Clock == nil {
+		s.opts.Clock = time.Now
+	}
+	s.leases.init(s.now, s.gate.Closing())
+	for i := range s.shards {
+		s.shards[i].sessions = make(map[string]*entry)
+		s.shards[i].folders = make(map[string]map[string]*entry)
+	}
+	return s
+}
+
+// OpenURL returns an empty store, for session.Openers. The URL is "memory:",
+// with "?ttl=24h" if sessions are to expire.
+func OpenURL(ctx context.Context, rawURL string) (session.Backend, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	u, err := session.ParseStoreURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	if u.Name != "" {
+		return nil, fmt.Errorf("%w: a memory store has no name", session.ErrInvalidOption)
+	}
+	var o Options
+	if o.TTL, err = u.Duration("ttl"); err != nil {
+		return nil, err
+	}
+	if err := u.Unused(); err != nil {
+		return nil, err
+	}
+	return New(&o), nil
+}
+
+func (s *Store) now() time.Time { return s.opts.Clock().Round(0).UTC() }
+
+func (s *Store) shard(id string) *shard {
+	return &s.shards[maphash.String(s.seed, id)%uint64(len(s.shards))]
+}
+
+// begin admits a call. If it returns no error, the caller calls s.gate.Leave.
+func (s *Store) begin(ctx context.Context, id string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := session.CheckID(id); err != nil {
+		return err
+	}
+	return s.enter()
+}
+
+func (s *Store) enter() error {
+	if !s.gate.Enter() {
+		return session.ErrClosed
+	}
+	return nil
+}
+
+func fail(op, id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &session.Error{Op: op, SessionID: id, Err: err}
+}
+
+// get returns a session that exists, or nil.
+func (sh *shard) get(id string, now time.Time) *entry {
+	e := sh.sessions[id]
+	if e == nil || e.expired(now) {
+		return nil
+	}
+	return e
+}
+
+func (e *entry) expired(now time.Time) bool { return !e.expires.IsZero() && !now.Before(e.expires) }
+
+// current returns the version of a session; nil is one that does not exist.
+func (e *entry) current() stamp {
+	if e == nil {
+		return stamp{}
+	}
+	return e.version
+}
+
+// folder returns the first folder of an ID or prefix, with its slash, or "".
+func folder(id string) string { return id[:strings.IndexByte(id, '/')+1] }
+
+// create begins a session anew.
+func (sh *shard) create(id string, now time.Time) *entry {
+	e := &entry{life: rand.Uint64(), created: now}
+	sh.sessions[id] = e
+	if f := folder(id); f != "" {
+		if sh.folders[f] == nil {
+			sh.folders[f] = make(map[string]*entry)
+		}
+		sh.folders[f][id] = e
+	}
+	return e
+}
+
+func (sh *shard) remove(id string) {
+	delete(sh.sessions, id)
+	f := folder(id)
+	delete(sh.folders[f], id)
+	if len(sh.folders[f]) == 0 {
+		delete(sh.folders, f)
+	}
+}
+
+// Load implements session.Store.
+func (s *Store) Load(ctx context.Context, sessionID string) ([]session.Message, error) {
+	p, err := s.read(ctx, sessionID, session.ReadOptions{})
+	return p.messages, fail("load", sessionID, err)
+}
+
+// Read implements session.Log.
+func (s *Store) Read(ctx context.Context, sessionID string, opts *session.ReadOptions) (session.Snapshot, error) {
+	var o session.ReadOptions
+	if opts != nil {
+		o = *opts
+	}
+	p, err := s.read(ctx, sessionID, o)
+	if err != nil {
+		return session.Snapshot{}, fail("read", sessionID, err)
+	}
+	return session.Snapshot{
+		Messages: p.messages, First: p.first, Total: p.total,
+		Version: p.version.version(), Base: p.base.version(),
+	}, nil
+}
+
+// part is a session.Snapshot whose versions are not yet written out.
+type part struct {
+	messages      []session.Message
+	first, total  int
+	version, base stamp
+}
+
+func (s *Store) read(ctx context.Context, id string, o session.ReadOptions) (p part, err error) {
+	if err := s.begin(ctx, id); err != nil {
+		return part{}, err
+	}
+	defer s.gate.Leave()
+	if err := o.Check(); err != nil {
+		return part{}, err
+	}
+	stored := []session.Message{}
+	sh := s.shard(id)
+	now := s.now()
+	sh.mu.RLock()
+	if e := sh.get(id, now); e != nil {
+		p.version, p.base, p.total = e.version, e.base, len(e.messages)
+		if from, to := o.Span(p.total); from < to {
+			p.first, stored = from+1, e.messages[from:to]
+		}
+	}
+	sh.mu.RUnlock()
+	p.messages = session.CloneMessages(stored)
+	return p, nil
+}
+
+// Save implements session.Store.
+func (s *Store) Save(ctx context.Context, sessionID string, messages []session.Message) error {
+	_, err := s.replace(ctx, "save", sessionID, messages, nil)
+	return err
+}
+
+// Replace implements session.Log.
+func (s *Store) Replace(ctx context.Context, sessionID string, messages []session.Message, opts *session.WriteOptions) (session.Version, error) {
+	return written(s.replace(ctx, "replace", sessionID, messages, opts))
+}
+
+func (s *Store) replace(ctx context.Context, op, id string, messages []session.Message, opts *session.WriteOptions) (stamp, error) {
+	stored, err := s.accept(ctx, messages)
+	if err != nil {
+		return stamp{}, fail(op, id, err)
+	}
+	return s.write(ctx, op, id, opts, func([]session.Message) plan {
+		return plan{history: stored, rebased: true, changes: true}
+	})
+}
+
+// Append implements session.Log.
+func (s *Store) Append(ctx context.Context, sessionID string, messages []session.Message, opts *session.WriteOptions) (session.Version, error) {
+	stored, err := s.accept(ctx, messages)
+	if err != nil {
+		return "", fail("append", sessionID, err)
+	}
+	return written(s.write(ctx, "append", sessionID, opts, func(old []session.Message) plan {
+		return plan{history: append(old, stored...), changes: len(stored) > 0}
+	}))
+}
+
+// Truncate implements session.Log.
+func (s *Store) Truncate(ctx context.Context, sessionID string, keep int, opts *session.WriteOptions) (session.Version, error) {
+	if keep < 0 {
+		return "", fail("truncate", sessionID, fmt.Errorf("%w: keep %d", session.ErrInvalidOption, keep))
+	}
+	return written(s.write(ctx, "truncate", sessionID, opts, func(old []session.Message) plan {
+		if keep >= len(old) {
+			return plan{}
+		}
+		// A new slice: readers still look at the old one, and what was
+		// removed shall not stay in memory behind it.
+		return plan{history: slices.Clone(old[:keep]), rebased: true, changes: true}
+	}))
+}
+
+// written returns the version that a write has led to.
+func written(v stamp, err error) (session.Version, error) {
+	if err != nil {
+		return "", err
+	}
+	return v.version(), nil
+}
+
+// accept checks and copies the messages of a write.
+func (s *Store) accept(ctx context.Context, messages []session.Message) ([]session.Message, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if most := s.opts.MaxBatchBytes; most > 0 {
+		var line []byte
+		n := 0
+		for _, m := range messages {
+			var err error
+			if line, err = session.AppendMessage(line[:0], m); err != nil {
+				return nil, err
+			}
+			n += len(line)
+		}
+		if n > most {
+			return nil, fmt.Errorf("%w: %d bytes in one write, at most %d", session.ErrTooLarge, n, most)
+		}
+	}
+	return session.Canonical(messages)
+}
+
+// plan is what a write makes of a history.
+type plan struct {
+	history []session.Message
+	rebased bool // more than the end changes
+	changes bool // anything changes at all
+}
+
+// write makes one write of messages. Of what it gets, makePlan may only change
+// what is behind the end.
+func (s *Store) write(ctx context.Context, op, id string, opts *session.WriteOptions, makePlan func(old []session.Message) plan) (stamp, error) {
+	var o session.WriteOptions
+	if opts != nil {
+		o = *opts
+	}
+	if err := s.begin(ctx, id); err != nil {
+		return stamp{}, fail(op, id, err)
+	}
+	defer s.gate.Leave()
+	if err := o.Check(); err != nil {
+		return stamp{}, fail(op, id, err)
+	}
+	sh := s.shard(id)
+	now := s.now()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	e := sh.get(id, now)
+	var old []session.Message
+	if e != nil {
+		if v, found := e.keyed(o.Key); found {
+			return v, nil
+		}
+		old = e.messages
+	}
+	if err := checkVersion(op, id, o.IfVersion, e); err != nil {
+		return stamp{}, err
+	}
+	p := makePlan(old)
+	if !p.changes {
+		return e.current(), nil
+	}
+	if e == nil {
+		e, p.rebased = sh.create(id, now), true
+	}
+	e.messages = p.history
+	e.version = stamp{e.life, e.version.writes + 1}
+	if p.rebased {
+		e.base = e.version
+	}
+	if o.Key != "" {
+		e.keys = append(e.keys[max(0, len(e.keys)+1-keptKeys):], keyedWrite{o.Key, e.version})
+	}
+	s.touch(sh, e, now)
+	return e.version, nil
+}
+
+// keyed returns what the write with a key has led to.
+func (e *entry) keyed(key string) (stamp, bool) {
+	if key == "" {
+		return stamp{}, false
+	}
+	i := slices.IndexFunc(e.keys, func(k keyedWrite) bool { return k.key == key })
+	if i < 0 {
+		return stamp{}, false
+	}
+	return e.keys[i].version, true
+}
+
+// checkVersion returns ErrConflict if a session is not at the required version.
+func checkVersion(op, id string, required session.Version, e *entry) error {
+	if required == session.AnyVersion {
+		return nil
+	}
+	if current := e.current().version(); required != current {
+		return &session.Error{Op: op, SessionID: id, Err: session.ErrConflict, Current: current}
+	}
+	return nil
+}
+
+// touch notes that a session was written.
+func (s *Store) touch(sh *shard, e *entry, now time.Time) {
+	if e.updated.Before(now) {
+		e.updated = now
+	}
+	if s.opts.TTL > 0 {
+		e.expires = now.Add(s.opts.TTL)
+		sh.sweep(now, s.opts.TTL)
+	}
+}
+
+// sweep removes the expired sessions of a shard, once in a TTL, so that each
+// write pays for little more than the removal of one.
+func (sh *shard) sweep(now time.Time, ttl time.Duration) {
+	if now.Before(sh.sweepAt) {
+		return
+	}
+	sh.sweepAt = now.Add(ttl)
+	for id, e := range sh.sessions {
+		if e.expired(now) {
+			sh.remove(id)
+		}
+	}
+}
+
+// Close implements io.Closer. What was stored is gone.
+func (s *Store) Close() error {
+	if !s.gate.Close() {
+		return nil
+	}
+	s.leases.close()
+	for i := range s.shards {
+		clear(s.shards[i].sessions)
+		clear(s.shards[i].folders)
+	}
+	return nil
+}
+
+func cloneMeta(m session.Meta) session.Meta {
+	if m.Labels = maps.Clone(m.Labels); len(m.Labels) == 0 {
+		m.Labels = nil
+	}
+	return m
+}
