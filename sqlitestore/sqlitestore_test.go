@@ -1,0 +1,63 @@
+package sqlitestore_test
+
+import (
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/session"
+	"github.com/holdfast-go/session/sqlitestore"
+	"github.com/holdfast-go/session/storetest"
+)
+
+// files remembers which file a store is on, for its peers.
+type files struct {
+	opts sqlitestore.Options
+	m    sync.Map
+}
+
+func (f *files) open(tb testing.TB) session.Store {
+	return f.openFile(tb, filepath.Join(tb.TempDir(), "sessions.db"))
+}
+
+func (f *files) peer(tb testing.TB, s session.Store) session.Store {
+	file, _ := f.m.Load(s)
+	return f.openFile(tb, file.(string))
+}
+
+func (f *files) openFile(tb testing.TB, file string) session.Store {
+	tb.Helper()
+	s, err := sqlitestore.Open(tb.Context(), file, &f.opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Errorf("Close: %v", err)
+		}
+	})
+	f.m.Store(session.Store(s), file)
+	return s
+}
+
+func TestStore(t *testing.T) {
+	f := &files{}
+	storetest.Run(t, f.open, &storetest.Options{Peer: f.peer})
+}
+
+func TestStoreWithTTL(t *testing.T) {
+	clock := storetest.NewClock()
+	f := &files{opts: sqlitestore.Options{TTL: time.Hour, Clock: clock.Now, Durability: sqlitestore.DurabilityNormal}}
+	storetest.Run(t, f.open, &storetest.Options{Peer: f.peer, TTL: time.Hour, Advance: clock.Advance})
+}
+
+func TestStoreInMemory(t *testing.T) {
+	storetest.Run(t, func(tb testing.TB) session.Store {
+		s, err := sqlitestore.Open(tb.Context(), ":memory:", nil)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return s
+	}, nil)
+}
