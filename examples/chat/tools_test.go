@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/session"
+)
+
+func TestCalculate(t *testing.T) {
+	tests := []struct{ expression, want string }{
+		{"12 * (3+4)", "84"},
+		{"1 + 2 * 3", "7"},
+		{"(1 + 2) * 3", "9"},
+		{"-3 - -4", "1"},
+		{"10 / 4", "2.5"},
+		{"10 % 4", "2"},
+		{"0.1 + 0.2", "0.3"},
+		{"1/3", "0.333333333333333"},
+		{"1/3*3", "1"},
+		{"99999999999999999999 + 1", "100000000000000000000"},
+		{"2^10", "1024"},
+		{"2^-1", "0.5"},
+		{"(-2)^3", "-8"},
+		{"3 × 4 ÷ 2 − 1", "5"},
+		{"1,234 + 1", "1235"},
+		{"010 + 08", "18"},
+		{"1.05 * 2", "2.1"},
+	}
+	for _, test := range tests {
+		if got, err := calculate(test.expression); got != test.want || err != nil {
+			t.Errorf("calculate(%q) = %q, %v, want %q", test.expression, got, err, test.want)
+		}
+	}
+}
+
+func TestCalculateErrors(t *testing.T) {
+	tests := []struct{ expression, want string }{
+		{"", "not an expression"},
+		{"2 +", "not an expression"},
+		{"(2", "not an expression"},
+		{"2 3", "not an expression"},
+		{"x + 1", "not an expression"},
+		{"f(1)", "not an expression"},
+		{"'a' + 1", "not an expression"},
+		{`"a" + "b"`, "not an expression"},
+		{"1i * 2", "not an expression"},
+		{"!1", "not an expression"},
+		{"1 / 0", "division by zero"},
+		{"1 / (2 - 2)", "division by zero"},
+		{"1 % 0", "division by zero"},
+		{"0 ^ -1", "division by zero"},
+		{"1.5 % 2", "whole numbers"},
+		{"2 ^ 0.5", "whole number"},
+		{"2 * 3^2", "parentheses"},
+		{"-2^2", "parentheses"},
+		{"1 << 3", "operator"},
+		{"9^9999", "too large"},
+		{"(9^1000)^(9^1000)", "too large"},
+		{"(9^1000)^1000", "too large"},
+		{"1e999999999", "too large"},
+		{"(2^2000) / 3", "too large"},
+		{strings.Repeat("(", 2000), "too long"},
+	}
+	for _, test := range tests {
+		if got, err := calculate(test.expression); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("calculate(%.40q) = %q, %v, want an error with %q", test.expression, got, err, test.want)
+		}
+	}
+}
+
+func FuzzCalculate(f *testing.F) {
+	f.Add("12 * (3+4)")
+	f.Add("2^-1 % 3.5e2, 1'")
+	f.Fuzz(func(t *testing.T, expression string) {
+		if got, err := calculate(expression); (got == "") == (err == nil) {
+			t.Errorf("calculate(%q) = %q, %v, want either a result or an error", expression, got, err)
+		}
+	})
+}
+
+func TestRunTool(t *testing.T) {
+	clock := func() time.Time { return time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC) }
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	tests := []struct {
+		name    string
+		ctx     context.Context
+		use     *session.ToolUseBlock
+		want    string
+		isError bool
+	}{
+		{"Calculator", t.Context(), session.ToolUse("1", "calculator", `{"expression":"6*7"}`), "42", false},
+		{"Clock", t.Context(), session.ToolUse("1", "clock", `{}`), "2026-03-14T15:09:26Z", false},
+		{"BadInput", t.Context(), session.ToolUse("1", "calculator", `[]`), "input", true},
+		{"NoInput", t.Context(), session.ToolUse("1", "calculator", ""), "input", true},
+		{"Fails", t.Context(), session.ToolUse("1", "calculator", `{"expression":"1/0"}`), "zero", true},
+		{"Unknown", t.Context(), session.ToolUse("1", "oven", `{}`), "no such tool", true},
+		{"Cancelled", cancelled, session.ToolUse("1", "clock", `{}`), "not run", true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := runTool(test.ctx, newTools(clock), test.use)
+			if !strings.Contains(got.Text(), test.want) || got.IsError != test.isError || got.ToolUseID != "1" || got.Name != test.use.Name {
+				t.Errorf("runTool(%s) = %+v with text %q, want %q, IsError %v", test.use.Name, got, got.Text(), test.want, test.isError)
+			}
+		})
+	}
+}
