@@ -9,26 +9,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/session"
 	"github.com/holdfast-go/session/storetest"
 )
 
 func TestLift(t *testing.T) {
-	drivers := make(map[session.Store]*memDriver)
-	clock := storetest.NewClock()
-	const ttl = time.Hour
-	over := func(d *memDriver) session.Store {
-		b := session.NewBackend(d, &session.BackendOptions{TTL: ttl, Clock: clock.Now})
-		drivers[b] = d
-		return b
-	}
-	storetest.Run(t, func(testing.TB) session.Store { return over(newMemDriver()) }, &storetest.Options{
-		Peer:    func(_ testing.TB, s session.Store) session.Store { return over(drivers[s]) },
-		TTL:     ttl,
-		Advance: clock.Advance,
-	})
+	storetest.RunDriver(t, func(testing.TB) session.Driver { return newMemDriver() },
+		&storetest.DriverOptions{Peer: func(_ testing.TB, d session.Driver) session.Driver { return d }})
 }
 
 func TestLiftWithDefaults(t *testing.T) {

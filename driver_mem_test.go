@@ -23,12 +23,25 @@ type memSession struct {
 	lines [][]byte
 }
 
+func cloneHead(h session.Head) session.Head {
+	h.Record, h.Meta = slices.Clone(h.Record), slices.Clone(h.Meta)
+	return h
+}
+
+func cloneLines(lines [][]byte) [][]byte {
+	cloned := make([][]byte, len(lines))
+	for i, l := range lines {
+		cloned[i] = slices.Clone(l)
+	}
+	return cloned
+}
+
 func newMemDriver() *memDriver { return &memDriver{sessions: make(map[string]memSession)} }
 
 func (d *memDriver) Head(ctx context.Context, id string) (session.Head, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.sessions[id].head, ctx.Err()
+	return cloneHead(d.sessions[id].head), ctx.Err()
 }
 
 func (d *memDriver) Range(ctx context.Context, id string, h session.Head, from, to int) ([][]byte, error) {
@@ -38,7 +51,7 @@ func (d *memDriver) Range(ctx context.Context, id string, h session.Head, from, 
 	if s.head.Base != h.Base {
 		return nil, fmt.Errorf("%w: replaced", session.ErrConflict)
 	}
-	return slices.Clone(s.lines[from:to]), ctx.Err() // lines are never changed
+	return cloneLines(s.lines[from:to]), ctx.Err()
 }
 
 func (d *memDriver) Commit(ctx context.Context, id string, c session.Commit) error {
@@ -55,11 +68,8 @@ func (d *memDriver) Commit(ctx context.Context, id string, c session.Commit) err
 		delete(d.sessions, id)
 		return nil
 	}
-	s := memSession{head: *c.Head, lines: old.lines[:c.Keep:c.Keep]}
-	for _, l := range c.Add {
-		s.lines = append(s.lines, slices.Clone(l))
-	}
-	if s.head.Meta = slices.Clone(c.Head.Meta); !c.SetMeta {
+	s := memSession{head: cloneHead(*c.Head), lines: append(old.lines[:c.Keep:c.Keep], cloneLines(c.Add)...)}
+	if !c.SetMeta {
 		s.head.Meta = old.head.Meta
 	}
 	d.sessions[id] = s
@@ -86,7 +96,7 @@ func (d *memDriver) heads(q session.HeadQuery) (heads []session.Head) {
 	for id, s := range d.sessions {
 		if id[0] != 0 && strings.HasPrefix(id, q.Prefix) && !s.head.Updated.Before(q.Since) &&
 			(q.AfterUpdated.IsZero() || newestFirst(s.head, behind) > 0) {
-			heads = append(heads, s.head)
+			heads = append(heads, cloneHead(s.head))
 		}
 	}
 	slices.SortFunc(heads, newestFirst)

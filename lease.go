@@ -71,10 +71,8 @@ type lease struct {
 func (l *lease) acquire(ctx context.Context, noWait bool) error {
 	for wait := minLeasePoll; ; wait = min(2*wait, maxLeasePoll) {
 		wake := l.slot.waker()
-		select {
-		case <-l.b.gate.Closing():
+		if l.closing() {
 			return ErrClosed
-		default:
 		}
 		h, err := l.b.driver.Head(ctx, leaseID(l.id))
 		if err != nil {
@@ -82,6 +80,10 @@ func (l *lease) acquire(ctx context.Context, noWait bool) error {
 		}
 		if h.Rev == "" || expired(h.Expires, l.b.now()) {
 			held, err := l.write(ctx, h.Rev)
+			if held && l.closing() { // it may have been free for that reason
+				l.giveUp()
+				return ErrClosed
+			}
 			if held || err != nil {
 				return err
 			}
@@ -105,6 +107,16 @@ func (l *lease) acquire(ctx context.Context, noWait bool) error {
 			return ErrClosed
 		}
 		t.Stop()
+	}
+}
+
+// closing reports whether Close has begun.
+func (l *lease) closing() bool {
+	select {
+	case <-l.b.gate.Closing():
+		return true
+	default:
+		return false
 	}
 }
 

@@ -61,3 +61,18 @@ func TestStoreInMemory(t *testing.T) {
 		return s
 	}, nil)
 }
+
+func TestDriver(t *testing.T) {
+	var file string // of the last driver: one is tested after the other
+	open := func(tb testing.TB) session.Driver {
+		d, err := sqlitestore.OpenDriver(tb.Context(), file, &sqlitestore.Options{Durability: sqlitestore.DurabilityNormal})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return d
+	}
+	storetest.RunDriver(t, func(tb testing.TB) session.Driver {
+		file = filepath.Join(tb.TempDir(), "sessions.db")
+		return open(tb)
+	}, &storetest.DriverOptions{Peer: func(tb testing.TB, _ session.Driver) session.Driver { return open(tb) }})
+}
