@@ -115,13 +115,13 @@ func (b *DriverBackend) read(ctx context.Context, id string, opts ReadOptions) (
 // readLines returns a Snapshot but for the messages, which are still encoded;
 // one that is missing or damaged is nil.
 func (b *DriverBackend) readLines(ctx context.Context, id string, opts ReadOptions) (Snapshot, [][]byte, error) {
-	if err := opts.Check(); err != nil {
-		return Snapshot{}, nil, err
-	}
 	if err := b.begin(ctx, id); err != nil {
 		return Snapshot{}, nil, err
 	}
 	defer b.gate.Leave()
+	if err := opts.Check(); err != nil {
+		return Snapshot{}, nil, err
+	}
 	for try := 0; ; try++ {
 		h, err := b.driver.Head(ctx, id)
 		if err != nil {

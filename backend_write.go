@@ -53,7 +53,7 @@ func (b *DriverBackend) Append(ctx context.Context, sessionID string, messages [
 
 // Truncate implements Log.
 func (b *DriverBackend) Truncate(ctx context.Context, sessionID string, keep int, opts *WriteOptions) (Version, error) {
-	if keep < 0 {
+	if keep < 0 && ctx.Err() == nil {
 		return "", wrapError("truncate", sessionID, fmt.Errorf("%w: keep %d", ErrInvalidOption, keep))
 	}
 	return b.write(ctx, "truncate", sessionID, opts, func(c *current, life uint64) (change, bool) {
@@ -96,13 +96,13 @@ func (b *DriverBackend) write(ctx context.Context, op, id string, opts *WriteOpt
 }
 
 func (b *DriverBackend) writeChecked(ctx context.Context, id string, o WriteOptions, plan func(*current, uint64) (change, bool)) (Version, error) {
-	if err := o.Check(); err != nil {
-		return "", err
-	}
 	if err := b.begin(ctx, id); err != nil {
 		return "", err
 	}
 	defer b.gate.Leave()
+	if err := o.Check(); err != nil {
+		return "", err
+	}
 	sl := b.slots.enter(id)
 	defer b.slots.leave(sl)
 	if err := sl.take(ctx); err != nil {
@@ -288,13 +288,13 @@ func (b *DriverBackend) Delete(ctx context.Context, sessionID string, opts *Writ
 }
 
 func (b *DriverBackend) delete(ctx context.Context, id string, o WriteOptions) error {
-	if o.Key != "" {
-		return fmt.Errorf("%w: Delete with a Key", ErrInvalidOption)
-	}
 	if err := b.begin(ctx, id); err != nil {
 		return err
 	}
 	defer b.gate.Leave()
+	if o.Key != "" {
+		return fmt.Errorf("%w: Delete with a Key", ErrInvalidOption)
+	}
 	first, err := b.current(ctx, id)
 	if err != nil {
 		return err

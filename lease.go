@@ -34,13 +34,13 @@ func (b *DriverBackend) Lock(ctx context.Context, sessionID string, opts *LockOp
 }
 
 func (b *DriverBackend) lock(ctx context.Context, id string, o LockOptions) (*lease, error) {
-	if err := o.Check(); err != nil {
-		return nil, err
-	}
 	if err := b.begin(ctx, id); err != nil {
 		return nil, err
 	}
 	defer b.gate.Leave()
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
 	if o.Term == 0 {
 		o.Term = DefaultLockTerm
 	}

@@ -218,7 +218,7 @@ func (b *ToolResultBlock) Text() string { return joinText(b.Content) }
 func joinText(blocks []Block) string {
 	var parts []string
 	for _, b := range blocks {
-		if t, ok := b.(*TextBlock); ok {
+		if t, ok := b.(*TextBlock); ok && t != nil {
 			parts = append(parts, t.Text)
 		}
 	}
@@ -313,6 +313,9 @@ func (m Message) String() string {
 const describeBytes = 200 // how much of a text String shows
 
 func describe(b Block) string {
+	if b == nil || reflect.ValueOf(b).IsNil() {
+		return "[nil]"
+	}
 	switch b := b.(type) {
 	case *TextBlock:
 		return oneLine(b.Text)
@@ -337,7 +340,7 @@ func describe(b Block) string {
 	case *RawBlock:
 		return fmt.Sprintf("[%s, %d bytes]", b.Type, len(b.Data))
 	}
-	return "[nil]"
+	return fmt.Sprintf("[%T]", b) // the set of blocks is closed
 }
 
 func oneLine(s string) string {

@@ -167,13 +167,13 @@ func (s *Store) edit(sh *shard, id string, e *entry, seen uint64, meta session.M
 
 // Delete implements session.Catalog.
 func (s *Store) Delete(ctx context.Context, sessionID string, opts *session.WriteOptions) error {
-	if opts != nil && opts.Key != "" {
-		return fail("delete", sessionID, fmt.Errorf("%w: Delete with a Key", session.ErrInvalidOption))
-	}
 	if err := s.begin(ctx, sessionID); err != nil {
 		return fail("delete", sessionID, err)
 	}
 	defer s.gate.Leave()
+	if opts != nil && opts.Key != "" {
+		return fail("delete", sessionID, fmt.Errorf("%w: Delete with a Key", session.ErrInvalidOption))
+	}
 	sh := s.shard(sessionID)
 	now := s.now()
 	sh.mu.Lock()

@@ -36,6 +36,7 @@ func TestMemstoreWithTTL(t *testing.T) {
 
 // TestLiftedDriver shows that what the broken stores are made of is sound.
 func TestLiftedDriver(t *testing.T) {
+	t.Parallel()
 	env := newEnvironment(func(*broken) {})
 	Run(t, env.open, env.options())
 }
@@ -70,6 +71,7 @@ var breakages = slices.Concat(
 
 // TestBroken runs each rule on stores that break it.
 func TestBroken(t *testing.T) {
+	t.Parallel()
 	known := make(map[string]bool)
 	for _, r := range rules() {
 		known[r.name] = true
