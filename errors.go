@@ -20,6 +20,9 @@ var (
 	// ErrInvalidMessage: a message can't be stored without losing something,
 	// such as invalid UTF-8, tool input that isn't JSON, or a nil block.
 	ErrInvalidMessage = errors.New("session: invalid message")
+	// ErrInvalidHistory: messages that are in order one by one are not a
+	// history that a provider accepts. It comes as a [*HistoryError].
+	ErrInvalidHistory = errors.New("session: invalid history")
 	// ErrInvalidOption: an option is out of its range or contradicts another.
 	ErrInvalidOption = errors.New("session: invalid option")
 	// ErrTooLarge: a message, a batch or a [Meta] is larger than the store
@@ -39,6 +42,8 @@ var (
 	ErrContextOverflow = errors.New("session: context overflow")
 	// ErrCannotShrink: a view that overflowed can't be made smaller.
 	ErrCannotShrink = errors.New("session: cannot shrink the view")
+	// ErrTurnLimit: a run needed more model calls than it may make.
+	ErrTurnLimit = errors.New("session: too many model calls")
 	// ErrAbort: a hook ended the stream on purpose.
 	ErrAbort = errors.New("session: aborted")
 )
