@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Model is what Run drives: an LLM behind a provider's client.
@@ -49,6 +50,9 @@ type RunOptions struct {
 	// MaxModelCalls is how often the model may be called. 0: 50. When more is
 	// needed: ErrTurnLimit.
 	MaxModelCalls int
+	// Clock gives messages that have no Time one, the prompt included. nil:
+	// they get none.
+	Clock func() time.Time
 }
 
 // RunEvent is what a run shows of itself: a piece of the model's text, or a
@@ -81,7 +85,7 @@ func Run(ctx context.Context, model Model, prompt Message, opts *RunOptions) ite
 		stream, ctx := NewStream(ctx)
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		r := &run{stream: stream, model: model, hooks: o.Hooks, yield: yield, cancel: cancel}
+		r := &run{stream: stream, model: model, hooks: o.Hooks, clock: o.Clock, yield: yield, cancel: cancel}
 		if r.hooks == nil {
 			r.hooks = NewHookRegistry()
 		}
@@ -103,6 +107,7 @@ type run struct {
 	hooks   *HookRegistry
 	tools   []Tool
 	history []Message
+	clock   func() time.Time
 	yield   func(RunEvent, error) bool
 	stopped bool // the caller takes no more events
 	cancel  context.CancelFunc
@@ -122,7 +127,7 @@ func (r *run) begin(ctx context.Context, prompt Message, o RunOptions) error {
 		}
 		names[t.Name] = true
 	}
-	e := &BeforeStreamHook{Stream: r.stream, Messages: []Message{prompt}}
+	e := &BeforeStreamHook{Stream: r.stream, Messages: []Message{r.timed(prompt)}}
 	if err := NotifyBefore(ctx, r.hooks, e); err != nil {
 		return err
 	}
@@ -158,12 +163,20 @@ func (r *run) loop(ctx context.Context, most int) error {
 
 // append adds a message to the history and tells the hooks and the caller.
 func (r *run) append(ctx context.Context, m Message) error {
+	m = r.timed(m)
 	r.history = append(r.history, m)
 	if err := Notify(ctx, r.hooks, &AfterMessageAppendedHook{Stream: r.stream, Message: m}); err != nil {
 		return err
 	}
 	r.show(RunEvent{Message: &m})
 	return nil
+}
+
+func (r *run) timed(m Message) Message {
+	if m.Time.IsZero() && r.clock != nil {
+		m.Time = r.clock()
+	}
+	return m
 }
 
 // show yields an event. A caller that takes no more cancels the run.
@@ -261,13 +274,15 @@ func sanitizeText(b *TextBlock) *TextBlock {
 	return &fixed
 }
 
+const notMade = "The call was not made."
+
 // callTools answers all calls of a message. stop is why the run must end then.
 func (r *run) callTools(ctx context.Context, m Message) (results Message, stop error) {
 	uses := m.ToolUses()
 	answers := make([]*ToolResultBlock, len(uses))
 	if stop = NotifyBefore(ctx, r.hooks, &BeforeToolCycleHook{Stream: r.stream, Message: m}); stop != nil {
 		for i, use := range uses {
-			answers[i] = ToolError(use.ID, use.Name, "The call was not made.")
+			answers[i] = ToolError(use.ID, use.Name, notMade)
 		}
 		return ToolResults(answers...), stop
 	}
@@ -312,6 +327,9 @@ func (r *run) runTool(ctx context.Context, use *ToolUseBlock) *ToolResultBlock {
 	i := slices.IndexFunc(r.tools, func(t Tool) bool { return t.Name == use.Name })
 	if i < 0 {
 		return ToolError(use.ID, use.Name, "There is no tool of that name.")
+	}
+	if ctx.Err() != nil {
+		return ToolError(use.ID, use.Name, notMade)
 	}
 	done := make(chan *ToolResultBlock, 1)
 	go func() {

@@ -78,11 +78,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags := flag.NewFlagSet("chat", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprint(stderr, "usage: chat -session NAME [-store URL] [text]\n")
+		fmt.Fprint(stderr, "usage: chat -session NAME [-store URL] [-window TURNS] [text]\n")
 		flags.PrintDefaults()
 	}
 	id := flags.String("session", "", "the `name` of the session")
 	storeURL := flags.String("store", "sqlite:chat.db", "the store's `URL`: sqlite:FILE or memory:")
+	window := flags.Int("window", 100, "how many of the last `turns` the model is shown at most")
+	overflow := flags.Bool("overflow", false, "let the first model call fail as if the history were too long")
 	if err := flags.Parse(args); err != nil {
 		return errors.Join(errUsage, err)
 	}
@@ -101,6 +103,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if flags.NArg() > 0 && strings.TrimSpace(text) == "" {
 		return usage("the text is empty")
 	}
+	policy, err := session.NewSlidingWindowManager(session.SlidingWindowOptions{WindowSize: *window})
+	if err != nil {
+		return usage("-window: " + err.Error())
+	}
 	store, err := stores.Open(ctx, *storeURL)
 	if errors.Is(err, session.ErrInvalidOption) {
 		return usage("-store: " + err.Error())
@@ -110,7 +116,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 
-	c := &chat{store: store, sessionID: *id, model: rules{}, tools: newTools(time.Now), clock: time.Now}
+	c := &chat{store: store, sessionID: *id, model: rules{}, tools: newTools(time.Now), policy: policy, clock: time.Now}
+	if *overflow {
+		c.model = &overflowing{model: c.model}
+	}
 	if flags.NArg() == 0 {
 		return c.interactive(ctx, stdin, stdout, stderr)
 	}

@@ -116,6 +116,7 @@ func TestCommandLineErrors(t *testing.T) {
 		{"NoSession", []string{"hi"}, 2, "-session needs a name"},
 		{"EmptySession", []string{"-session", "", "hi"}, 2, "-session needs a name"},
 		{"LongSession", []string{"-session", strings.Repeat("x", session.MaxIDBytes+1), "hi"}, 2, "invalid session ID"},
+		{"NoWindow", []string{"-window", "0", "-session", "ada", "hi"}, 2, "-window"},
 		{"EmptyText", []string{"-session", "ada", " "}, 2, "the text is empty"},
 		{"UnknownFlag", []string{"-sesion", "ada", "hi"}, 2, "-sesion"},
 		{"UnknownScheme", []string{"-store", "paper:chat", "-session", "ada", "hi"}, 2, "memory, sqlite"},
@@ -182,7 +183,7 @@ func TestProcessAfterAKilledOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := start(t, "What is 2 + 2?\n/history\n", "-store", "sqlite:"+filepath.ToSlash(file), "-session", "ada")
-	for _, want := range []string{"2 + 2 = 4.", "3 tool: [call_1_1 -> error: interrupted", "4 user: What is 2 + 2?"} {
+	for _, want := range []string{"2 + 2 = 4.", "2 assistant: [call_1_1 calculator", "3 user: What is 2 + 2?"} {
 		if got.code != 0 || !strings.Contains(got.stdout, want) {
 			t.Errorf("chat = %+v, want code 0 and %q", got, want)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"regexp"
 	"slices"
 	"strings"
@@ -46,7 +47,7 @@ func (rules) Reply(_ context.Context, history []session.Message) (session.Messag
 			results[r.ToolUseID] = r
 		}
 	}
-	return compose(parts, results, prompt+1), nil
+	return compose(parts, results, callPrefix(history[prompt])), nil
 }
 
 // part is a part of a reply: a text, or the call of a tool from whose result
@@ -57,9 +58,17 @@ type part struct {
 	input string
 }
 
+// callPrefix is what the IDs of the calls for a prompt begin with. It comes of
+// the prompt itself and not of its place, which a trimmed view does not show.
+func callPrefix(prompt session.Message) string {
+	h := fnv.New64a()
+	fmt.Fprint(h, prompt.Time.UnixNano(), prompt.Text())
+	return fmt.Sprintf("call_%016x", h.Sum64())
+}
+
 // compose makes a message of parts: the calls that have no result yet, else
-// the text. The prompt's position makes the calls' IDs unique in the history.
-func compose(parts []part, results map[string]*session.ToolResultBlock, prompt int) session.Message {
+// the text.
+func compose(parts []part, results map[string]*session.ToolResultBlock, prefix string) session.Message {
 	var calls []session.Block
 	var texts []string
 	for i, p := range parts {
@@ -67,7 +76,7 @@ func compose(parts []part, results map[string]*session.ToolResultBlock, prompt i
 			texts = append(texts, p.text)
 			continue
 		}
-		id := fmt.Sprintf("call_%d_%d", prompt, i+1)
+		id := fmt.Sprintf("%s_%d", prefix, i+1)
 		if r := results[id]; r != nil {
 			texts = append(texts, p.explain(r))
 		} else {

@@ -15,7 +15,11 @@ func newChat(t *testing.T) *chat {
 	store := memstore.New(nil)
 	t.Cleanup(func() { store.Close() })
 	clock := func() time.Time { return time.Date(2026, 3, 14, 15, 9, 0, 0, time.UTC) }
-	return &chat{store: store, sessionID: "ada", model: rules{}, tools: newTools(clock), clock: clock}
+	policy, err := session.NewSlidingWindowManager(session.SlidingWindowOptions{WindowSize: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &chat{store: store, sessionID: "ada", model: rules{}, tools: newTools(clock), policy: policy, clock: clock}
 }
 
 func TestModel(t *testing.T) {

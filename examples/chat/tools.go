@@ -18,35 +18,29 @@ import (
 	"github.com/holdfast-go/session"
 )
 
-// tool does what the model asks for. input is the call's JSON; the error is
-// for the model to read.
-type tool func(ctx context.Context, input json.RawMessage) (string, error)
-
-// newTools returns the tools of the chat by name. clock tells the time.
-func newTools(clock func() time.Time) map[string]tool {
-	return map[string]tool{
-		"calculator": calculator,
-		"clock": func(context.Context, json.RawMessage) (string, error) {
+// newTools returns the tools of the chat. clock tells the time.
+func newTools(clock func() time.Time) []session.Tool {
+	return []session.Tool{
+		newTool("calculator", "works out an arithmetic expression", `{"type":"object","properties":{"expression":{"type":"string"}}}`, calculator),
+		newTool("clock", "tells the time", `{"type":"object"}`, func(context.Context, json.RawMessage) (string, error) {
 			return clock().Format(time.RFC3339), nil
-		},
+		}),
 	}
 }
 
-// runTool makes one call. Whatever goes wrong is an error result, so that every
-// call in a history has its result.
-func runTool(ctx context.Context, tools map[string]tool, use *session.ToolUseBlock) *session.ToolResultBlock {
-	if err := ctx.Err(); err != nil {
-		return session.ToolError(use.ID, use.Name, "not run: "+err.Error())
+// newTool returns a tool whose input is JSON and whose result is text. An error
+// is for the model to read.
+func newTool(name, description, schema string, call func(ctx context.Context, input json.RawMessage) (string, error)) session.Tool {
+	return session.Tool{
+		Name: name, Description: description, Schema: json.RawMessage(schema),
+		Call: func(ctx context.Context, use *session.ToolUseBlock) ([]session.Block, error) {
+			text, err := call(ctx, use.Input)
+			if err != nil {
+				return nil, err
+			}
+			return []session.Block{session.Text(text)}, nil
+		},
 	}
-	run := tools[use.Name]
-	if run == nil {
-		return session.ToolError(use.ID, use.Name, "there is no such tool")
-	}
-	text, err := run(ctx, use.Input)
-	if err != nil {
-		return session.ToolError(use.ID, use.Name, err.Error())
-	}
-	return session.ToolResult(use.ID, use.Name, text)
 }
 
 // calculatorInput is the calculator's argument.

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,30 +81,29 @@ func FuzzCalculate(f *testing.F) {
 	})
 }
 
-func TestRunTool(t *testing.T) {
+func TestTools(t *testing.T) {
 	clock := func() time.Time { return time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC) }
-	cancelled, cancel := context.WithCancel(t.Context())
-	cancel()
-	tests := []struct {
-		name    string
-		ctx     context.Context
-		use     *session.ToolUseBlock
-		want    string
-		isError bool
+	for _, test := range []struct {
+		name, tool, input string
+		want              string
+		isError           bool
 	}{
-		{"Calculator", t.Context(), session.ToolUse("1", "calculator", `{"expression":"6*7"}`), "42", false},
-		{"Clock", t.Context(), session.ToolUse("1", "clock", `{}`), "2026-03-14T15:09:26Z", false},
-		{"BadInput", t.Context(), session.ToolUse("1", "calculator", `[]`), "input", true},
-		{"NoInput", t.Context(), session.ToolUse("1", "calculator", ""), "input", true},
-		{"Fails", t.Context(), session.ToolUse("1", "calculator", `{"expression":"1/0"}`), "zero", true},
-		{"Unknown", t.Context(), session.ToolUse("1", "oven", `{}`), "no such tool", true},
-		{"Cancelled", cancelled, session.ToolUse("1", "clock", `{}`), "not run", true},
-	}
-	for _, test := range tests {
+		{"Calculator", "calculator", `{"expression":"6*7"}`, "42", false},
+		{"Clock", "clock", `{}`, "2026-03-14T15:09:26Z", false},
+		{"BadInput", "calculator", `[]`, "input", true},
+		{"NoInput", "calculator", "", "input", true},
+		{"Fails", "calculator", `{"expression":"1/0"}`, "zero", true},
+	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := runTool(test.ctx, newTools(clock), test.use)
-			if !strings.Contains(got.Text(), test.want) || got.IsError != test.isError || got.ToolUseID != "1" || got.Name != test.use.Name {
-				t.Errorf("runTool(%s) = %+v with text %q, want %q, IsError %v", test.use.Name, got, got.Text(), test.want, test.isError)
+			tools := newTools(clock)
+			i := slices.IndexFunc(tools, func(tool session.Tool) bool { return tool.Name == test.tool })
+			content, err := tools[i].Call(t.Context(), session.ToolUse("1", test.tool, test.input))
+			got := session.NewMessage(session.RoleTool, content...).Text()
+			if err != nil {
+				got = err.Error()
+			}
+			if !strings.Contains(got, test.want) || (err != nil) != test.isError {
+				t.Errorf("%s(%s) = %q, %v, want %q, an error: %v", test.tool, test.input, got, err, test.want, test.isError)
 			}
 		})
 	}

@@ -4,18 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/holdfast-go/session"
 )
 
 const (
-	maxRounds    = 8                // of tool calls in a turn
-	writeTimeout = 10 * time.Second // of a write that outlives a cancelled turn
-	maxTitle     = 60               // bytes
-	maxPrompt    = 1000             // bytes of Meta.FirstPrompt
+	maxModelCalls = 8    // in a turn
+	maxPrompt     = 1000 // bytes of Meta.FirstPrompt
+	maxRecoveries = 3    // from overflows, in a turn
 )
 
 var (
@@ -29,7 +28,8 @@ type chat struct {
 	store     session.Backend
 	sessionID string
 	model     model
-	tools     map[string]tool
+	tools     []session.Tool
+	policy    session.HistoryPolicy
 	clock     func() time.Time
 }
 
@@ -37,158 +37,95 @@ type chat struct {
 // message is stored as soon as it is there. When ctx is done the turn ends, but
 // not before what the model and the tools have produced is stored.
 func (c *chat) turn(ctx context.Context, prompt string) (answer string, err error) {
-	lease, err := c.store.Lock(ctx, c.sessionID, &session.LockOptions{NoWait: true})
-	if errors.Is(err, session.ErrLocked) {
-		return "", fmt.Errorf("%w: %w", errBusy, err)
-	}
-	if err != nil {
-		return "", err
-	}
-	defer func() {
-		ctx, cancel := outlive(ctx)
-		defer cancel()
-		err = errors.Join(err, lease.Release(ctx))
-	}()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go func() {
-		select {
-		case <-lease.Done():
-			cancel(errLeaseLost)
-		case <-ctx.Done():
-		}
-	}()
-
-	h := history{chat: c}
-	if err := h.load(ctx); err != nil {
-		return "", err
-	}
-	if m, missing := missingResults(h.messages); missing {
-		if err := h.append(ctx, m); err != nil {
+	events := session.Run(ctx, c, session.UserText(prompt), &session.RunOptions{
+		Hooks: c.hooks(cancel), Tools: c.tools, MaxModelCalls: maxModelCalls, Clock: c.clock,
+	})
+	for e, err := range events {
+		switch {
+		case errors.Is(err, session.ErrLocked):
+			return "", fmt.Errorf("%w: %w", errBusy, err)
+		case errors.Is(err, session.ErrConflict):
+			return "", fmt.Errorf("%w: %w", errConflict, err)
+		case err != nil && errors.Is(context.Cause(ctx), errLeaseLost):
+			return "", errLeaseLost
+		case err != nil:
 			return "", err
+		case e.Message != nil && e.Message.Role == session.RoleAssistant:
+			answer = e.Message.Text()
 		}
 	}
-	first := len(session.Turns(h.messages)) == 0
-	if err := h.append(ctx, session.UserText(prompt)); err != nil {
-		return "", err
-	}
-	if first {
-		if err := c.describe(ctx, prompt); err != nil {
-			return "", err
-		}
-	}
-	return h.answer(ctx)
+	return answer, nil
 }
 
-// outlive returns a context for what is to be done even if ctx is done.
-func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+// hooks returns what makes a turn remember, fit and end with its lease.
+func (c *chat) hooks(cancel context.CancelCauseFunc) *session.HookRegistry {
+	sessions := session.NewSessionPlugin(session.SessionPluginOptions{
+		Store:        c.store,
+		ResolveID:    func(context.Context) (string, error) { return c.sessionID, nil },
+		Conversation: &session.ConversationOptions{Lease: true},
+	})
+	trimming := session.NewTrimmingPlugin(session.TrimmingPluginOptions{
+		Policy: c.policy, AutoRecover: true, MaxRetries: maxRecoveries,
+	})
+	hooks := session.NewHookRegistry(sessions, trimming)
+	session.OnBefore(hooks, func(ctx context.Context, e *session.BeforeStreamHook) error {
+		lost := sessions.Conversation(e.Stream).Lost()
+		go func() {
+			select {
+			case <-lost:
+				cancel(errLeaseLost)
+			case <-ctx.Done():
+			}
+		}()
+		if turns := session.Turns(e.Messages); len(turns) == 1 {
+			return c.describe(ctx, e.Messages[turns[0].First].Text())
+		}
+		return nil
+	})
+	return hooks
 }
 
 // describe notes what the session is about, for lists of sessions.
 func (c *chat) describe(ctx context.Context, prompt string) error {
-	ctx, cancel := outlive(ctx)
-	defer cancel()
-	_, err := c.store.Update(ctx, c.sessionID, func(m *session.Meta) error {
+	_, err := c.store.Update(context.WithoutCancel(ctx), c.sessionID, func(m *session.Meta) error {
 		if m.Title == "" {
-			m.Title = prefix(strings.Join(strings.Fields(prompt), " "), maxTitle)
+			m.Title = session.NormalizeTitle(session.FirstWordsTitle(prompt, 0))
 		}
-		m.FirstPrompt = prefix(prompt, maxPrompt)
+		m.FirstPrompt = strings.ToValidUTF8(prompt[:min(len(prompt), maxPrompt)], "")
 		m.Model = "rules"
 		return nil
 	})
 	return err
 }
 
-// prefix returns the first bytes of a text, without cutting a character.
-func prefix(text string, limit int) string {
-	if len(text) <= limit {
-		return text
+// Invoke implements session.Model by the chat's own.
+func (c *chat) Invoke(ctx context.Context, request session.ModelRequest) iter.Seq2[session.ModelEvent, error] {
+	return func(yield func(session.ModelEvent, error) bool) {
+		reply, err := c.model.Reply(ctx, request.Messages)
+		if err == nil {
+			yield(session.ModelEvent{Message: &reply}, nil)
+			return
+		}
+		if text := reply.Text(); text == "" || yield(session.ModelEvent{Delta: text}, nil) {
+			yield(session.ModelEvent{}, err)
+		}
 	}
-	for !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
 }
 
-// history is a stored history during a turn.
-type history struct {
-	chat     *chat
-	messages []session.Message
-	version  session.Version
+// overflowing is a model whose first call fails as if its context window were
+// too small.
+type overflowing struct {
+	model
+	failed bool
 }
 
-func (h *history) load(ctx context.Context) error {
-	s, err := h.chat.store.Read(ctx, h.chat.sessionID, nil)
-	h.messages, h.version = s.Messages, s.Version
-	return err
-}
-
-// append stores a message, unless the stored history is no longer the one that
-// this turn goes on from.
-func (h *history) append(ctx context.Context, m session.Message) error {
-	ctx, cancel := outlive(ctx)
-	defer cancel()
-	m.Time = h.chat.clock()
-	v, err := h.chat.store.Append(ctx, h.chat.sessionID, []session.Message{m}, &session.WriteOptions{IfVersion: h.version})
-	if errors.Is(err, session.ErrConflict) {
-		return fmt.Errorf("%w: %w", errConflict, err)
+// Reply implements model.
+func (m *overflowing) Reply(ctx context.Context, history []session.Message) (session.Message, error) {
+	if !m.failed {
+		m.failed = true
+		return session.Message{}, fmt.Errorf("%w: on purpose, at %d messages", session.ErrContextOverflow, len(history))
 	}
-	if err != nil {
-		return err
-	}
-	h.messages, h.version = append(h.messages, m), v
-	return nil
-}
-
-// answer has the model go on until it calls no more tools.
-func (h *history) answer(ctx context.Context) (string, error) {
-	for range maxRounds {
-		if ctx.Err() != nil {
-			return "", context.Cause(ctx)
-		}
-		reply, err := h.chat.model.Reply(ctx, h.messages)
-		if len(reply.Content) > 0 {
-			err = errors.Join(err, h.append(ctx, reply))
-		}
-		if err != nil {
-			return "", err
-		}
-		uses := reply.ToolUses()
-		if len(uses) == 0 {
-			return reply.Text(), nil
-		}
-		results := make([]*session.ToolResultBlock, len(uses))
-		for i, use := range uses {
-			results[i] = runTool(ctx, h.chat.tools, use)
-		}
-		if err := h.append(ctx, session.ToolResults(results...)); err != nil {
-			return "", err
-		}
-	}
-	return "", fmt.Errorf("no answer after %d rounds of tool calls", maxRounds)
-}
-
-// missingResults returns error results for the calls at the end of a history
-// that have none, because the process died before the tools had finished.
-// Models refuse a call without a result.
-func missingResults(messages []session.Message) (session.Message, bool) {
-	have := make(map[string]bool)
-	for i := len(messages) - 1; i >= 0; i-- {
-		results := messages[i].ToolResults()
-		for _, r := range results {
-			have[r.ToolUseID] = true
-		}
-		if len(results) > 0 && len(results) == len(messages[i].Content) {
-			continue
-		}
-		var missing []*session.ToolResultBlock
-		for _, use := range messages[i].ToolUses() {
-			if !have[use.ID] {
-				missing = append(missing, session.ToolError(use.ID, use.Name, "interrupted: the call's result is unknown"))
-			}
-		}
-		return session.ToolResults(missing...), len(missing) > 0
-	}
-	return session.Message{}, false
+	return m.model.Reply(ctx, history)
 }

@@ -46,12 +46,15 @@ func checkStored(t *testing.T, c *chat, want ...string) {
 
 func TestTurnStoresEachMessage(t *testing.T) {
 	c := newChat(t)
-	ask(t, c, "What is 12 * (3+4)? What is 1/0?")
+	prompt := session.UserText("What is 12 * (3+4)? What is 1/0?")
+	prompt.Time = c.clock()
+	call := callPrefix(prompt)
+	ask(t, c, prompt.Text())
 	ask(t, c, "Thanks")
 	checkStored(t, c,
 		"user: What is 12 * (3+4)? What is 1/0?",
-		`assistant: [call_1_1 calculator({"expression":"12 * (3+4)"})] [call_1_2 calculator({"expression":"1/0"})]`,
-		"tool: [call_1_1 -> 84] [call_1_2 -> error: division by zero]",
+		fmt.Sprintf(`assistant: [%s_1 calculator({"expression":"12 * (3+4)"})] [%s_2 calculator({"expression":"1/0"})]`, call, call),
+		fmt.Sprintf("tool: [%s_1 -> 84] [%s_2 -> error: division by zero]", call, call),
 		"assistant: 12 * (3+4) = 84. Sorry, I can't work that out: division by zero.",
 		"user: Thanks",
 		"assistant: You are welcome.",
@@ -76,7 +79,7 @@ func TestTurnDescribesSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "My name is Ada. " + strings.Repeat("é", 22); info.Title != want {
+	if want := "My name is Ada. " + strings.Repeat("é", 64); info.Title != want {
 		t.Errorf("Title = %q, want %q", info.Title, want)
 	}
 	if !strings.HasPrefix(prompt, info.FirstPrompt) || len(info.FirstPrompt) < maxPrompt-1 || len(info.FirstPrompt) > maxPrompt {
@@ -85,43 +88,72 @@ func TestTurnDescribesSession(t *testing.T) {
 }
 
 // A process that was killed between a call and its result leaves a history
-// that no model accepts.
-func TestTurnCompletesInterruptedCalls(t *testing.T) {
+// that no model accepts. What the model is sent is valid all the same, and what
+// is stored stays as it is.
+func TestTurnAfterInterruptedCalls(t *testing.T) {
 	calls := session.NewMessage(session.RoleAssistant, session.Text("Let me see."),
 		session.ToolUse("a", "calculator", `{"expression":"1+1"}`), session.ToolUse("b", "clock", `{}`))
-	interrupted := "error: interrupted: the call's result is unknown]"
-	tests := []struct {
-		name    string
-		history []session.Message
-		want    []string // what the turn stores before its prompt
-	}{
-		{"NoResult", []session.Message{session.UserText("hm"), calls}, []string{
-			"tool: [a -> " + interrupted + " [b -> " + interrupted,
-		}},
-		{"OneOfTwo", []session.Message{session.UserText("hm"), calls, session.ToolResults(session.ToolResult("a", "calculator", "2"))}, []string{
-			"tool: [b -> " + interrupted,
-		}},
-		{"UserResult", []session.Message{session.UserText("hm"), calls, session.NewMessage(session.RoleUser, session.ToolResult("a", "calculator", "2"))}, []string{
-			"tool: [b -> " + interrupted,
-		}},
-		{"AllResults", []session.Message{session.UserText("hm"), calls,
-			session.ToolResults(session.ToolResult("a", "calculator", "2"), session.ToolResult("b", "clock", "now"))}, nil},
-		{"NoAnswer", []session.Message{session.UserText("hm")}, nil},
-		{"Absent", nil, nil},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+	for name, history := range map[string][]session.Message{
+		"NoResult":   {session.UserText("hm"), calls},
+		"OneOfTwo":   {session.UserText("hm"), calls, session.ToolResults(session.ToolResult("a", "calculator", "2"))},
+		"UserResult": {session.UserText("hm"), calls, session.NewMessage(session.RoleUser, session.ToolResult("a", "calculator", "2"))},
+		"NoAnswer":   {session.UserText("hm")},
+		"Absent":     nil,
+	} {
+		t.Run(name, func(t *testing.T) {
 			c := newChat(t)
-			if _, err := c.store.Append(t.Context(), c.sessionID, test.history, nil); err != nil {
+			if _, err := c.store.Append(t.Context(), c.sessionID, history, nil); err != nil {
 				t.Fatal(err)
 			}
-			want := append(stored(t, c), test.want...)
-			if got := ask(t, c, "Hello"); got != "Hello! What is your name?" {
-				t.Errorf("turn = %q, want a greeting", got)
+			before := stored(t, c)
+			c.model = modelFunc(func(ctx context.Context, view []session.Message) (session.Message, error) {
+				for _, p := range []*session.Profile{session.Anthropic, session.OpenAI, session.BedrockConverse, session.Gemini} {
+					if err := session.Validate(view, p); err != nil {
+						t.Errorf("the model is sent what %s refuses: %v", p.Name(), err)
+					}
+				}
+				return rules{}.Reply(ctx, view)
+			})
+			ask(t, c, "Hello")
+			after := stored(t, c)
+			if diff := cmp.Diff(append(before, "user: Hello"), after[:len(after)-1]); diff != "" {
+				t.Errorf("stored history (-want +got):\n%s", diff)
 			}
-			checkStored(t, c, append(want, "user: Hello", "assistant: Hello! What is your name?")...)
 		})
 	}
+}
+
+func TestTurnShowsTheModelItsWindow(t *testing.T) {
+	c := newChat(t)
+	ask(t, c, "My name is Ada.")
+	c.policy = mustWindow(t, 1)
+	if got := ask(t, c, "What is my name?"); strings.Contains(got, "Ada") {
+		t.Errorf("with a window of one turn the answer is %q, want none from before it", got)
+	}
+	c.policy = mustWindow(t, 100)
+	if got := ask(t, c, "What is my name?"); !strings.Contains(got, "Ada") {
+		t.Errorf("with a large window the answer is %q, want the name: it is still stored", got)
+	}
+}
+
+func TestTurnRecoversFromAnOverflow(t *testing.T) {
+	c := newChat(t)
+	ask(t, c, "My name is Ada.")
+	ask(t, c, "I like tea.")
+	m := &overflowing{model: rules{}}
+	c.model = m
+	if got := ask(t, c, "What do I like?"); !m.failed || got == "" {
+		t.Errorf("the answer after an overflow is %q", got)
+	}
+}
+
+func mustWindow(t *testing.T, turns int) session.HistoryPolicy {
+	t.Helper()
+	policy, err := session.NewSlidingWindowManager(session.SlidingWindowOptions{WindowSize: turns})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy
 }
 
 func TestTurnOfLockedSession(t *testing.T) {
@@ -202,7 +234,7 @@ func TestTurnStoresResultOfCancelledTool(t *testing.T) {
 	if _, err := c.turn(ctx, "Hello"); !errors.Is(err, context.Canceled) {
 		t.Errorf("turn = %v, want context.Canceled", err)
 	}
-	checkStored(t, c, "user: Hello", "assistant: [a clock({})]", "tool: [a -> error: not run: context canceled]")
+	checkStored(t, c, "user: Hello", "assistant: [a clock({})]", "tool: [a -> error: The call was not made.]")
 }
 
 func TestTurnEndsWithItsLease(t *testing.T) {
@@ -241,10 +273,10 @@ func TestTurnEndsEndlessCalls(t *testing.T) {
 		calls++
 		return session.NewMessage(session.RoleAssistant, session.ToolUse(fmt.Sprint(calls), "clock", "{}")), nil
 	})
-	if _, err := c.turn(t.Context(), "Hello"); err == nil || calls != maxRounds {
-		t.Errorf("turn = %v after %d calls of the model, want an error after %d", err, calls, maxRounds)
+	if _, err := c.turn(t.Context(), "Hello"); err == nil || calls != maxModelCalls {
+		t.Errorf("turn = %v after %d calls of the model, want an error after %d", err, calls, maxModelCalls)
 	}
-	if got, want := len(stored(t, c)), 1+2*maxRounds; got != want {
+	if got, want := len(stored(t, c)), 1+2*maxModelCalls; got != want {
 		t.Errorf("%d messages are stored, want %d: each call with its result", got, want)
 	}
 }
