@@ -28,6 +28,15 @@
 // [Fork], [Copy] and [Rewind] work on any backend. [Turns] divides a history
 // into turns.
 //
+// # In an agent loop
+//
+// [SessionPlugin] loads a history before a stream and stores each message as it
+// comes. [TrimmingPlugin] shows the model a view of it that a [HistoryPolicy]
+// makes; what is stored is never trimmed. Both are [Plugin]s, whose hooks [Run]
+// or a loop of your own notifies. [Conversation] is the engine under them.
+// [Validate] says what a provider would refuse, [Repair] makes a view that none
+// refuses.
+//
 // # Writing a backend
 //
 // Implement the five methods of [Driver] and hand it to [NewBackend], which
