@@ -93,7 +93,6 @@ const (
 func firstKey(number int64) int64        { return number << positionBits }
 func keyOf(number int64, pos int) int64  { return number<<positionBits | int64(pos) }
 func positionOf(key int64) int           { return int(key & maxPosition) }
-func nanos(t time.Time) int64            { return t.UnixNano() }
 func hidden(id string) bool              { return id != "" && id[0] == 0 }
 func listedNeeds(listed, now int64) bool { return now < listed || now >= listed+listedFor }
 func dueNeeds(due, expires *int64) bool {

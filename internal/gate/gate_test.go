@@ -8,8 +8,10 @@ import (
 
 func TestCloseWaitsForRunningCalls(t *testing.T) {
 	g := New()
-	if !g.Enter() || !g.Enter() {
-		t.Fatal("Enter() = false on an open gate")
+	for range 2 {
+		if !g.Enter() {
+			t.Fatal("Enter() = false on an open gate")
+		}
 	}
 	var closed atomic.Bool
 	done := make(chan bool)
