@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -151,11 +152,17 @@ func (c *conn) query(ctx context.Context, query string, scan func([]driver.Value
 // writer waits longer by asking again, and looks at its context in between.
 const lockPoll = 10 * time.Millisecond
 
-// waiting calls f until it doesn't fail because of a lock.
+// waiting calls f until it doesn't fail because of a lock. SQLite does not wait
+// for every lock itself, so there is a little pause between calls.
 func waiting(ctx context.Context, limit time.Duration, f func() error) error {
 	for start := time.Now(); ; {
 		err := f()
-		if err == nil || !isBusy(err) || ctx.Err() != nil || time.Since(start) >= limit {
+		if err == nil || !isBusy(err) || time.Since(start) >= limit {
+			return err
+		}
+		select {
+		case <-time.After(rand.N(2 * time.Millisecond)):
+		case <-ctx.Done():
 			return err
 		}
 	}

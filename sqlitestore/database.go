@@ -65,8 +65,9 @@ func openDatabase(ctx context.Context, file string, o Options) (_ *database, err
 	if err != nil {
 		return nil, err
 	}
-	c, err := connect(ctx, writing)
-	if err != nil {
+	var c *conn
+	// Another process that closes the file just now keeps new connections out.
+	if err := waiting(ctx, o.BusyTimeout, func() (err error) { c, err = connect(ctx, writing); return err }); err != nil {
 		return nil, err
 	}
 	d.writer = newWriter(d, c)
