@@ -17,7 +17,8 @@ type TokenBudgetOptions struct {
 	TrimTo int
 
 	// Counter counts tokens. It is required; EstimateTokens will do. Each
-	// Select counts every message once, by itself.
+	// Select counts every message once, by itself, and once more what is left
+	// of one that is shown in part.
 	Counter TokenCounter
 }
 
@@ -77,22 +78,28 @@ func (m *TokenBudgetManager) locate(_ context.Context, messages []Message) ([]Me
 	if err != nil {
 		return nil, nil, err
 	}
-	return c.view(messages), c.positions(len(messages)), nil
+	view, at := c.locate(messages)
+	return view, at, nil
 }
 
 func (m *TokenBudgetManager) cut(messages []Message) (cut, error) {
-	w := budgetWalk{messages: messages, counts: make([]int, len(messages)), preamble: -1}
+	w := m.walk(messages)
+	if m.hard > 0 && w.total > m.hard {
+		return cut{}, &Error{Op: "select", Err: fmt.Errorf("%w: what is never dropped has %d tokens, of %d: %w",
+			ErrContextOverflow, w.total, m.hard, ErrCannotShrink)}
+	}
+	return w.cut(), nil
+}
+
+func (m *TokenBudgetManager) walk(messages []Message) *budgetWalk {
+	w := &budgetWalk{messages: messages, counter: m.counter, counts: make([]int, len(messages)), preamble: -1}
 	for i := range messages {
 		w.add(i, max(m.counter(messages[i:i+1]), 0))
 		if w.total > m.max && w.preamble >= 0 {
 			w.trim(m.max, m.trimTo)
 		}
 	}
-	if m.hard > 0 && w.total > m.hard {
-		return cut{}, &Error{Op: "select", Err: fmt.Errorf("%w: what is never dropped has %d tokens, of %d: %w",
-			ErrContextOverflow, w.total, m.hard, ErrCannotShrink)}
-	}
-	return w.cut(), nil
+	return w
 }
 
 func (m *TokenBudgetManager) count(messages []Message) (total int) {
@@ -136,7 +143,7 @@ func reduceByBudget(ctx context.Context, p HistoryPolicy, messages, view []Messa
 type budgeted struct{ chain }
 
 func (b *budgeted) Reduce(ctx context.Context, messages, view []Message) (HistoryPolicy, error) {
-	shown, err := b.policies[0].Select(ctx, messages)
+	shown, _, err := locate(ctx, b.policies[0], messages)
 	if err != nil {
 		return nil, err
 	}

@@ -154,3 +154,20 @@ func TestBudgetReduceKeepsTheHardLimit(t *testing.T) {
 		t.Errorf("a round of 200 tokens under a lower limit: %v", err)
 	}
 }
+
+// A prompt that also holds results is shown with the calls that they answer,
+// unless there is no room for these.
+func TestBudgetKeepsCallsThatAPromptAnswers(t *testing.T) {
+	messages := mixedHistory(6)
+	for tokens := 40; tokens <= 120; tokens += 10 {
+		view := selected(t, countedBudget(t, tokens, tokens), messages)
+		if want := tokens / 20 * 2; len(view) != want || len(view[1].ToolUses()) != 1 || len(view[2].ToolResults()) != 1 {
+			t.Errorf("budget of %d: %q, want %d messages", tokens, viewTexts(view), want)
+		}
+	}
+	// Without room for the calls, the turn of the prompt goes.
+	messages = append(mixedHistory(2), policyTurn("2", 0)...)
+	if got := prompts(selected(t, countedBudget(t, 50, 50), messages)); !slices.Equal(got, []string{"2"}) {
+		t.Errorf("turns = %q", got)
+	}
+}

@@ -4,11 +4,12 @@ package session
 // for on the way.
 type budgetWalk struct {
 	messages []Message
+	counter  TokenCounter
 	counts   []int // of each message: its tokens << flagBits, and flags
 	total    int   // tokens of what is shown
 	preamble int   // how many messages stand before the first turn, -1 if none has begun
-	turn     int   // the message that begins the newest turn
 	unit     int   // the message that begins the newest unit
+	bound    int   // where what whole turns can be dropped of ends, see isBound
 	next     int   // the message that begins the oldest unit that was not dropped
 	pins     bool  // there are pinned units
 
@@ -22,6 +23,8 @@ const (
 	unitFlag = 1 << iota // it begins a unit
 	turnFlag             // it begins a turn
 	pinFlag              // its unit is pinned, see dropper.pass
+	mixFlag              // it answers calls and asks, see answersAndAsks
+	callFlag             // it begins the unit that such a message answers
 	flagBits = iota
 )
 
@@ -50,19 +53,21 @@ func (w *budgetWalk) add(i, n int) {
 
 // begin goes on to a prompt and returns its flags.
 func (w *budgetWalk) begin(i, count int) int {
+	flags := unitFlag | turnFlag | count&pinFlag
 	if w.preamble < 0 {
 		w.preamble, w.next, w.unit = i, i, i
 	}
+	w.bound = i
 	if len(w.messages[i].Content) > 1 && answersAndAsks(w.messages, i) {
-		count |= w.join(i, count)
+		flags |= mixFlag | w.answer(i, count)
 	}
-	w.turn, w.unit = i, i
-	return unitFlag | turnFlag | count&pinFlag
+	w.unit = i
+	return flags
 }
 
-// join pins the newest unit and a prompt at i that answers its calls together:
-// both if one of them is.
-func (w *budgetWalk) join(i, count int) int {
+// answer goes on to a prompt that answers the newest unit. Both are pinned if
+// one of them is.
+func (w *budgetWalk) answer(i, count int) int {
 	if i == w.preamble { // the preamble calls, and stays
 		w.pins = true
 		return pinFlag
@@ -70,16 +75,17 @@ func (w *budgetWalk) join(i, count int) int {
 	for _, c := range w.counts[w.unit:i] {
 		count |= c & pinFlag
 	}
-	w.counts[w.unit] |= count & pinFlag
+	w.counts[w.unit] |= callFlag | count&pinFlag
+	w.bound = w.unit
 	return count & pinFlag
 }
 
 // trim drops whole turns before the newest, and if that is not enough, units
-// of the newest turn before the newest unit.
+// before the newest.
 func (w *budgetWalk) trim(limit, trimTo int) {
-	for w.total > trimTo && w.next < w.turn {
+	for w.total > trimTo && w.next < w.bound {
 		w.drop()
-		for w.counts[w.next]&turnFlag == 0 {
+		for w.next < w.bound && !w.isBound(w.next) {
 			w.drop()
 		}
 	}
@@ -89,6 +95,12 @@ func (w *budgetWalk) trim(limit, trimTo int) {
 	for w.total > trimTo && w.next < w.unit {
 		w.drop()
 	}
+}
+
+// isBound reports whether whole turns are dropped up to message i: where a turn
+// begins, or the calls that the first message of a turn answers.
+func (w *budgetWalk) isBound(i int) bool {
+	return w.counts[i]&callFlag != 0 || w.counts[i]&(turnFlag|mixFlag) == turnFlag
 }
 
 // drop drops the oldest unit, but not what stays for pins, and not the prompt
@@ -108,10 +120,21 @@ func (w *budgetWalk) drop() {
 		w.promptKept = true
 	default:
 		w.total -= tokens
+		if flags&callFlag != 0 {
+			w.leaveOutResults(w.next)
+		}
 	}
 	if w.counts[w.next]&turnFlag != 0 && !w.promptKept {
 		w.total -= w.promptCost
 	}
+}
+
+// leaveOutResults counts a prompt without the results of calls that are gone.
+func (w *budgetWalk) leaveOutResults(i int) {
+	n := max(w.counter([]Message{withoutResults(w.messages[i])}), 0)
+	gone := w.counts[i]>>flagBits - n
+	w.counts[i] -= gone << flagBits
+	w.total -= gone
 }
 
 func (w *budgetWalk) cut() cut {

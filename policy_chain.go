@@ -26,26 +26,17 @@ func Chain(policies ...HistoryPolicy) Reducer {
 type chain struct{ policies []HistoryPolicy }
 
 func (c *chain) Select(ctx context.Context, messages []Message) ([]Message, error) {
-	return selectAll(ctx, c.policies, messages[:len(messages):len(messages)])
-}
-
-func selectAll(ctx context.Context, policies []HistoryPolicy, messages []Message) ([]Message, error) {
-	for _, p := range policies {
-		var err error
-		if messages, err = p.Select(ctx, messages); err != nil {
-			return nil, err
-		}
+	view, at, err := c.locate(ctx, messages)
+	if err != nil {
+		return nil, err
 	}
-	return messages, nil
+	return join(view, at), nil
 }
 
 func (c *chain) locate(ctx context.Context, messages []Message) ([]Message, []int, error) {
-	at := make([]int, len(messages))
-	for i := range at {
-		at[i] = i
-	}
+	view, at := messages[:len(messages):len(messages)], positions(0, len(messages))
 	for _, p := range c.policies {
-		view, in, err := locate(ctx, p, messages)
+		shown, in, err := locate(ctx, p, view)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -54,9 +45,9 @@ func (c *chain) locate(ctx context.Context, messages []Message) ([]Message, []in
 				in[k] = at[i]
 			}
 		}
-		messages, at = view, in
+		view, at = shown, in
 	}
-	return messages, at, nil
+	return view, at, nil
 }
 
 func (c *chain) fits(view []Message) bool {
@@ -74,7 +65,7 @@ func (c *chain) reshape(view []Message) []Message {
 func (c *chain) Reduce(ctx context.Context, messages, view []Message) (HistoryPolicy, error) {
 	inputs := [][]Message{messages}
 	for i, p := range c.policies {
-		out, err := p.Select(ctx, inputs[i])
+		out, _, err := locate(ctx, p, inputs[i])
 		if err != nil {
 			return nil, err
 		}
@@ -123,10 +114,10 @@ func (c *chain) reduceOne(ctx context.Context, i int, r Reducer, in, out []Messa
 		}
 		reduced := &chain{slices.Clone(c.policies)}
 		reduced.policies[i] = p
-		if out, err = p.Select(ctx, in); err != nil {
+		if out, _, err = locate(ctx, p, in); err != nil {
 			return nil, 0, err
 		}
-		view, err := selectAll(ctx, c.policies[i+1:], out)
+		view, err := (&chain{c.policies[i+1:]}).Select(ctx, out)
 		if err != nil {
 			return nil, 0, err
 		}

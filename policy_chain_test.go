@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -29,6 +30,40 @@ type policyFunc func(ctx context.Context, messages []Message) ([]Message, error)
 
 func (f policyFunc) Select(ctx context.Context, messages []Message) ([]Message, error) {
 	return f(ctx, messages)
+}
+
+// Where no policy can halve the view, the best of them counts.
+func TestChainReducesAsFarAsItGoes(t *testing.T) {
+	messages := append([]Message{SystemText(strings.Repeat("long ", 1000))}, policyTurns(10, 1)...)
+	chain := Chain(windowOf(t, 20, 0), truncatorOf(t, ToolResultTruncatorOptions{MaxBytes: 1 << 20}))
+	messages[3].Content[0].(*ToolResultBlock).Content = []Block{Text(strings.Repeat("seen ", 20))}
+	reduced, err := chain.Reduce(t.Context(), messages, selected(t, chain, messages))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := viewTexts(selected(t, reduced, messages)[1:]), []string{"user: prompt 9", "assistant: answer 9"}; !slices.Equal(got, want) {
+		t.Errorf("view = %q, want %q", got, want)
+	}
+}
+
+// A chain is joined once, at its end, so that each policy sees whole turns.
+func TestChainJoinsAtItsEnd(t *testing.T) {
+	messages := policyTurns(6, 0)
+	Pin(&messages[0])
+	view := selected(t, Chain(windowOf(t, 3, 3), windowOf(t, 2, 2)), messages)
+	want := []string{"user: prompt 0 prompt 4", "assistant: answer 4", "user: prompt 5", "assistant: answer 5"}
+	if got := viewTexts(view); !slices.Equal(got, want) {
+		t.Errorf("view = %q, want %q", got, want)
+	}
+	if view[0].ID != "0.0" || !Pinned(view[0]) {
+		t.Errorf("the joined message is %+v", view[0])
+	}
+	own := policyFunc(func(context.Context, []Message) ([]Message, error) {
+		return []Message{UserText("one"), UserText("two")}, nil
+	})
+	if view, err := Chain(own).Select(t.Context(), messages); err != nil || len(view) != 2 {
+		t.Errorf("another policy's own messages: %q, %v", viewTexts(view), err)
+	}
 }
 
 func TestChainLocates(t *testing.T) {

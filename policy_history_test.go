@@ -2,7 +2,7 @@ package session
 
 import (
 	"fmt"
-	"slices"
+	"testing"
 
 	"pgregory.net/rapid"
 )
@@ -31,31 +31,64 @@ func policyTurns(n, rounds int) (messages []Message) {
 	return messages
 }
 
-// checkView fails if a view of messages is not valid, in order, with the
-// preamble and all pinned messages of messages and the newest one.
+// checkView fails if a view of messages is not valid where messages are, or
+// not in order, or without the preamble, a pinned message or the newest one.
 func checkView(t rapid.TB, view, messages []Message) {
 	t.Helper()
+	for _, p := range []*Profile{Anthropic, OpenAI, BedrockConverse, Gemini, AnyProvider} {
+		if err := Validate(view, p); err != nil && Validate(messages, p) == nil {
+			t.Fatalf("%v: %v in the view\n%s\nof\n%s", p, err, viewLines(view), viewLines(messages))
+		}
+	}
 	if problem := viewProblem(view); problem != "" {
 		t.Fatalf("%s in the view\n%s\nof\n%s", problem, viewLines(view), viewLines(messages))
 	}
-	at, preamble := 0, preambleOf(messages)
-	for k, m := range view {
-		if IsSummary(m) {
-			continue
+	at := places(messages)
+	last, shown := -1, map[int]bool{}
+	for _, m := range view {
+		for j, b := range m.Content {
+			place, ok := at[blockKey(b)]
+			if !ok && IsSummary(m) && j == 0 {
+				continue
+			}
+			if !ok || place <= last {
+				t.Fatalf("%v is out of order or not of the history in the view\n%s\nof\n%s", b, viewLines(view), viewLines(messages))
+			}
+			last = place
+			shown[place] = true
 		}
-		next := slices.IndexFunc(messages[at:], func(o Message) bool { return m.ID == o.ID })
-		if next < 0 {
-			t.Fatalf("message %d of the view is out of order or not of the history:\n%s\nof\n%s", k, viewLines(view), viewLines(messages))
-		}
-		at += next + 1
 	}
+	preamble := preambleOf(messages)
 	for i, m := range messages {
-		if i < preamble || i == len(messages)-1 || Pinned(m) {
-			if !slices.ContainsFunc(view, func(o Message) bool { return o.ID == m.ID }) {
-				t.Fatalf("message %d, %v, is not in the view\n%s\nof\n%s", i, m, viewLines(view), viewLines(messages))
+		for _, b := range m.Content {
+			if isToolResult(b) && !Pinned(m) && isMixed(m) {
+				continue // its calls may be gone
+			}
+			if (i < preamble || i == len(messages)-1 || Pinned(m)) && !shown[at[blockKey(b)]] {
+				t.Fatalf("%v of message %d is not in the view\n%s\nof\n%s", b, i, viewLines(view), viewLines(messages))
 			}
 		}
 	}
+}
+
+// places numbers the blocks of a history.
+func places(messages []Message) map[any]int {
+	at := map[any]int{}
+	for _, m := range messages {
+		for _, b := range m.Content {
+			at[blockKey(b)] = len(at)
+		}
+	}
+	return at
+}
+
+// blockKey identifies a block: itself, or a result, which may be cut, by its
+// call.
+func blockKey(b Block) any {
+	if r, ok := b.(*ToolResultBlock); ok {
+		return r.ToolUseID
+	}
+	return b
 }
 
 // viewProblem says what is wrong with the order of calls, results and prompts
@@ -100,8 +133,8 @@ func viewLines(messages []Message) string {
 	return s
 }
 
-// policyHistoryGen generates valid histories that end where a model is called or a
-// turn is over. Each message has an ID of its own.
+// policyHistoryGen generates histories of turns that OpenAI takes, and half of
+// them every provider. Each message has an ID of its own.
 func policyHistoryGen() *rapid.Generator[[]Message] {
 	return rapid.Custom(func(t *rapid.T) []Message {
 		h := policyHistory{T: t, pins: rapid.SampledFrom([]int{0, 0, 12, 4}).Draw(t, "pins")}
@@ -110,6 +143,9 @@ func policyHistoryGen() *rapid.Generator[[]Message] {
 		}
 		for range rapid.IntRange(0, 9).Draw(t, "turns") {
 			h.turn()
+		}
+		if messages := complete(h.messages); rapid.Bool().Draw(t, "any provider") {
+			return Repair(messages)
 		}
 		return h.messages
 	})
@@ -189,6 +225,16 @@ func complete(messages []Message) []Message {
 		messages = messages[:len(messages)-1]
 	}
 	return messages
+}
+
+func mustPolicy[P HistoryPolicy](t testing.TB) func(p P, err error) P {
+	return func(p P, err error) P {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
 }
 
 func viewTexts(messages []Message) (texts []string) {

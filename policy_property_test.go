@@ -10,11 +10,24 @@ import (
 	"pgregory.net/rapid"
 )
 
+// checkOften checks a property a hundred times as often as the flags of rapid
+// say: ten thousand times by default, in a few seconds.
+func checkOften(t *testing.T, property func(*rapid.T)) {
+	for range 100 {
+		if rapid.Check(t, property); t.Failed() {
+			return
+		}
+		if testing.Short() {
+			return
+		}
+	}
+}
+
 // TestPolicyViews checks, on any valid history, what every policy owes: views
 // that are valid and in order, with the preamble, the pins and the newest
 // message, within the limit, the same each time, and nothing changed.
 func TestPolicyViews(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	checkOften(t, func(t *rapid.T) {
 		messages := complete(policyHistoryGen().Draw(t, "history"))
 		before := CloneMessages(messages)
 		name, policy, check := drawPolicy(t)
@@ -62,7 +75,7 @@ func drawPolicy(t *rapid.T) (string, HistoryPolicy, func(t rapid.TB, view, messa
 		t.Fatal(err)
 	}
 	inWindow := func(t rapid.TB, view, messages []Message) {
-		if n := len(Turns(view)); n > size && !slices.ContainsFunc(messages, Pinned) {
+		if n := len(Turns(view)); n > size && !slices.ContainsFunc(messages, Pinned) && !slices.ContainsFunc(messages, isMixed) {
 			t.Fatalf("%d turns in a window of %d", n, size)
 		}
 	}
@@ -136,7 +149,7 @@ func reduceAll(t *rapid.T, policy HistoryPolicy, messages, view []Message) {
 // TestPolicyViewsKeepTheirStart checks that a view begins with the whole view
 // before, unless a limit was passed.
 func TestPolicyViewsKeepTheirStart(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	checkOften(t, func(t *rapid.T) {
 		messages := policyHistoryGen().Draw(t, "history")
 		tokens := rapid.IntRange(40, 400).Draw(t, "tokens")
 		budget, err := NewTokenBudgetManager(TokenBudgetOptions{MaxTokens: tokens, Counter: EstimateTokens})
@@ -144,16 +157,21 @@ func TestPolicyViewsKeepTheirStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		var last []Message
+		tokensOfLast := 0 // as the budget counts: before messages are joined
 		for i := range messages {
 			view, err := budget.Select(t.Context(), messages[:i+1])
 			if err != nil {
 				return
 			}
-			full := EstimateTokens(last)+EstimateTokens(messages[i:i+1]) > tokens
-			if !full && !slices.ContainsFunc(messages, isMixed) && !startsWith(view, last) {
+			full := tokensOfLast+EstimateTokens(messages[i:i+1]) > tokens
+			if !full && !startsWith(view, last) {
 				t.Fatalf("message %d: the view\n%s\ndoes not begin with\n%s", i, viewLines(view), viewLines(last))
 			}
-			last = view
+			last, tokensOfLast = view, budget.walk(messages[:i+1]).total
+			parts, _, _ := budget.locate(t.Context(), messages[:i+1])
+			if n := EstimateTokens(parts); n != tokensOfLast {
+				t.Fatalf("message %d: the view has %d tokens, counted were %d", i, n, tokensOfLast)
+			}
 		}
 	})
 }

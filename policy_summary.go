@@ -12,11 +12,10 @@ import (
 // Summarizer makes a summary of messages, usually by asking a model.
 type Summarizer interface {
 	// Summarize returns a message whose text says in short what messages say.
-	// The first of them may be an earlier summary, see [IsSummary], and the
-	// new one must say what that does too. The others are what a history has
-	// after it: whole tool rounds and answers, not necessarily with a user
-	// message first, pinned messages left out. It must not change them. The
-	// role and what is not text of the returned message are ignored.
+	// These are what a history lost, [Repair]ed so that a model can be shown
+	// them as they are; it must not change them. The first may begin with an
+	// earlier summary, see [IsSummary]; the new one must say what that does
+	// too. Of the returned message, only the text counts.
 	Summarize(ctx context.Context, messages []Message) (Message, error)
 }
 
@@ -42,8 +41,8 @@ type SummarizationManagerOptions struct {
 }
 
 // SummarizationManager shows a summary in place of the messages that another
-// policy drops, behind the preamble: a user message for which [IsSummary] is
-// true. Nothing else stands for messages that were dropped.
+// policy drops: behind the preamble, as the first text block of the user
+// message there. See [IsSummary]. Nothing else stands for what was dropped.
 //
 // A summary is made when Fallback first drops something. It is kept, and later
 // extended: the summarizer is given the summary and the messages dropped since,
@@ -87,10 +86,11 @@ func NewSummarizationManager(opts SummarizationManagerOptions) (*SummarizationMa
 	return &SummarizationManager{opts: opts, memory: &summaryMemory{}}, nil
 }
 
-// summaryMark is the metadata of a summary's message in a view.
+// summaryMark is the metadata of a message in a view that begins with a summary.
 const summaryMark = "summary"
 
-// IsSummary reports whether m is the message of a summary in a view.
+// IsSummary reports whether a message of a view begins with a summary, in a
+// text block of its own. If it has more, that is the prompt after it.
 func IsSummary(m Message) bool {
 	mark, _ := m.Metadata[summaryMark].(bool)
 	return mark
@@ -99,6 +99,7 @@ func IsSummary(m Message) bool {
 func summaryMessage(s Summary) Message {
 	m := UserText("[Summary of the conversation so far]\n" + s.Text)
 	m.Metadata = map[string]any{summaryMark: true}
+	Pin(&m) // for policies behind this one
 	return m
 }
 
@@ -111,7 +112,7 @@ func (m *SummarizationManager) Select(ctx context.Context, messages []Message) (
 	preamble := preambleOf(messages)
 	from := shownFrom(messages, at)
 	if from <= preamble {
-		return view, nil
+		return join(view, at), nil
 	}
 	kept := m.recall(ctx, messages)
 	if kept.Through < from {
@@ -129,7 +130,7 @@ func (m *SummarizationManager) Select(ctx context.Context, messages []Message) (
 			kept = extended
 		}
 	}
-	return withSummary(view, preambleShown(at, preamble), kept), nil
+	return withSummary(view, at, preambleShown(at, preamble), kept), nil
 }
 
 // shownFrom returns where the last part of messages begins that is shown
@@ -157,19 +158,20 @@ func preambleShown(at []int, preamble int) int {
 	return n
 }
 
-// withSummary returns view with a summary behind its first n messages, or view
-// if there is no summary.
-func withSummary(view []Message, n int, s Summary) []Message {
-	if s.Text == "" {
-		return view
+// withSummary returns a view with a summary, if there is one, behind its first
+// n messages.
+func withSummary(view []Message, at []int, n int, s Summary) []Message {
+	if s.Text != "" {
+		view = slices.Concat(view[:n], []Message{summaryMessage(s)}, view[n:])
+		at = slices.Concat(at[:n], []int{inserted}, at[n:])
 	}
-	return slices.Concat(view[:n], []Message{summaryMessage(s)}, view[n:])
+	return join(view, at)
 }
 
 // held returns the view of messages that has all that s doesn't cover.
 func (m *SummarizationManager) held(messages []Message, preamble int, s Summary) []Message {
-	view := cutAt(messages, preamble, s.Through).view(messages)
-	return withSummary(reshape(m.opts.Fallback, view), preamble, s)
+	view, at := cutAt(messages, preamble, s.Through).locate(messages)
+	return withSummary(reshape(m.opts.Fallback, view), at, preamble, s)
 }
 
 // waits reports whether the messages from first to end are too little for a
@@ -198,7 +200,7 @@ func (m *SummarizationManager) extend(ctx context.Context, messages []Message, p
 	if err != nil {
 		return Summary{}, err
 	}
-	reply, err := m.opts.Summarizer.Summarize(ctx, input)
+	reply, err := m.opts.Summarizer.Summarize(ctx, Repair(input))
 	if err == nil {
 		err = ctx.Err()
 	}

@@ -43,16 +43,16 @@ func (r *recorder) over(t testing.TB, fallback HistoryPolicy, extendAfter int) *
 
 // keeper is a SummaryKeeper in memory.
 type keeper struct {
-	kept Summary
-	err  error
+	kept              Summary
+	readErr, writeErr error
 }
 
-func (k *keeper) KeptSummary(context.Context) (Summary, error) { return k.kept, k.err }
+func (k *keeper) KeptSummary(context.Context) (Summary, error) { return k.kept, k.readErr }
 func (k *keeper) KeepSummary(_ context.Context, s Summary) error {
-	if k.err == nil {
+	if k.writeErr == nil {
 		k.kept = s
 	}
-	return k.err
+	return k.writeErr
 }
 
 func TestSummaryOptions(t *testing.T) {
@@ -75,7 +75,7 @@ func TestSummaryStandsForWhatIsDropped(t *testing.T) {
 	if view := selected(t, m, messages[:5]); len(view) != 5 || len(r.inputs) != 0 {
 		t.Errorf("before anything is dropped: %q, %d calls", viewTexts(view), len(r.inputs))
 	}
-	want := []string{"system: be brief", summaryPrefix + "summary 1", "user: prompt 1", "assistant: answer 1",
+	want := []string{"system: be brief", summaryPrefix + "summary 1 prompt 1", "assistant: answer 1",
 		"user: prompt 2", "assistant: answer 2", "user: prompt 3", "assistant: answer 3"}
 	if diff := cmp.Diff(want, viewTexts(selected(t, m, messages))); diff != "" {
 		t.Errorf("view (-want +got):\n%s", diff)
@@ -85,7 +85,7 @@ func TestSummaryStandsForWhatIsDropped(t *testing.T) {
 	}
 	more := append(slices.Clip(messages), policyTurn("4", 0)...)
 	selected(t, m, more)
-	if diff := cmp.Diff([]string{summaryPrefix + "summary 1", "user: prompt 2", "assistant: answer 2"}, r.input()); diff != "" {
+	if diff := cmp.Diff([]string{summaryPrefix + "summary 1 prompt 2", "assistant: answer 2"}, r.input()); diff != "" {
 		t.Errorf("then summarized (-want +got):\n%s", diff)
 	}
 	if !IsSummary(r.inputs[1][0]) || IsSummary(messages[1]) {
@@ -104,7 +104,7 @@ func TestSummaryOfRounds(t *testing.T) {
 	m := r.over(t, countedBudget(t, 60, 40), 1)
 	messages := policyTurn("long", 5)
 	view := selected(t, m, messages[:7])
-	want := []string{summaryPrefix + "summary 1", "user: prompt long", `assistant: [long-2 look({"at":"long-2"})]`, "tool: [long-2 -> seen long-2]"}
+	want := []string{summaryPrefix + "summary 1 prompt long", `assistant: [long-2 look({"at":"long-2"})]`, "tool: [long-2 -> seen long-2]"}
 	if diff := cmp.Diff(want, viewTexts(view)); diff != "" {
 		t.Errorf("view (-want +got):\n%s", diff)
 	}
@@ -155,17 +155,26 @@ func TestSummaryIsKept(t *testing.T) {
 
 // A keeper that fails costs no summary, and is reported.
 func TestSummaryKeeperFails(t *testing.T) {
-	r := &recorder{}
-	m := r.over(t, windowOf(t, 2, 2), 1)
-	ctx := WithSummaryKeeper(t.Context(), &keeper{err: errors.ErrUnsupported})
-	for range 3 {
-		view, err := m.Select(ctx, policyTurns(6, 1))
-		if err != nil || !IsSummary(view[0]) {
-			t.Errorf("view = %q, %v", viewTexts(view), err)
+	for name, fail := range map[string]func(k *keeper){
+		"reading": func(k *keeper) { k.readErr = errors.ErrUnsupported },
+		"writing": func(k *keeper) { k.writeErr = errors.ErrUnsupported },
+	} {
+		r, k := &recorder{}, &keeper{}
+		m := r.over(t, windowOf(t, 2, 2), 1)
+		ctx := WithSummaryKeeper(t.Context(), k)
+		if _, err := m.Select(ctx, policyTurns(6, 1)); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if len(r.inputs) != 1 || len(r.errs) == 0 || !errors.Is(r.errs[0], errors.ErrUnsupported) {
-		t.Errorf("%d calls, errors %v", len(r.inputs), r.errs)
+		fail(k)
+		for range 3 {
+			view, err := m.Select(ctx, policyTurns(7, 1))
+			if err != nil || !strings.Contains(view[0].Text(), "summary 2") {
+				t.Errorf("%s: view = %q, %v", name, viewTexts(view), err)
+			}
+		}
+		if len(r.inputs) != 2 || len(r.errs) == 0 || !errors.Is(r.errs[0], errors.ErrUnsupported) {
+			t.Errorf("%s: %d calls, errors %v", name, len(r.inputs), r.errs)
+		}
 	}
 }
 
@@ -206,7 +215,7 @@ func TestPolicyC48FailingSummarizer(t *testing.T) {
 			}
 			r.fail = nil
 			view, err := m.Select(WithSummaryKeeper(t.Context(), k), messages)
-			if err != nil || len(view) != 21 || !IsSummary(view[0]) || k.kept.Through != 20 {
+			if err != nil || len(view) != 20 || !IsSummary(view[0]) || k.kept.Through != 20 {
 				t.Errorf("afterwards: %q, %v, kept %+v", viewTexts(view), err, k.kept)
 			}
 		})
@@ -270,7 +279,8 @@ func TestSummaryFailsWithinABudget(t *testing.T) {
 	r.fail = func(context.Context) (Message, error) { return Message{}, errors.ErrUnsupported }
 	messages := policyTurns(7, 1)
 	view := selected(t, m, messages)
-	want := append([]Message{summaryMessage(Summary{Text: "summary 1"})}, selected(t, b, messages)...)
+	own := selected(t, b, messages)
+	want := append([]Message{joinMessages(summaryMessage(Summary{Text: "summary 1"}), own[0])}, own[1:]...)
 	if diff := cmp.Diff(viewTexts(want), viewTexts(view)); diff != "" {
 		t.Errorf("view (-want +got):\n%s", diff)
 	}
@@ -286,7 +296,7 @@ func TestSummaryShowsWhatWaitsAsTheFallbackWould(t *testing.T) {
 	last := selected(t, m, messages[:16])
 	for n := 20; n <= 24; n += 4 {
 		view := selected(t, m, messages[:n])
-		if !startsWith(view, last) || len(view) != 1+8+n-16 {
+		if !startsWith(view, last) || len(view) != 8+n-16 {
 			t.Errorf("view = %q", viewTexts(view))
 		}
 		last = view
@@ -301,12 +311,50 @@ func TestSummaryOverAnotherPolicy(t *testing.T) {
 	messages := append([]Message{SystemText("be brief")}, policyTurns(3, 0)...)
 	messages[0].ID = "system"
 	view := selected(t, r.over(t, lastOnes, 1), messages)
-	want := []string{"system: be brief", summaryPrefix + "summary 1", "user: prompt 2", "assistant: answer 2"}
+	want := []string{"system: be brief", summaryPrefix + "summary 1 prompt 2", "assistant: answer 2"}
 	if diff := cmp.Diff(want, viewTexts(view)); diff != "" {
 		t.Errorf("view (-want +got):\n%s", diff)
 	}
 	if got := len(r.inputs[0]); got != 4 {
 		t.Errorf("%d messages were summarized, want 4", got)
+	}
+}
+
+// A policy that cuts inside a tool round: the summary ends before it.
+func TestSummaryEndsAtAUnit(t *testing.T) {
+	lastOnes := policyFunc(func(_ context.Context, messages []Message) ([]Message, error) {
+		return messages[len(messages)-2:], nil
+	})
+	k := &keeper{}
+	if _, err := (&recorder{}).over(t, lastOnes, 1).Select(WithSummaryKeeper(t.Context(), k), policyTurns(2, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if k.kept.Through != 5 {
+		t.Errorf("the summary covers %d messages, want those before the round, 5", k.kept.Through)
+	}
+}
+
+// Policies behind a summary keep it.
+func TestSummaryStaysInAChain(t *testing.T) {
+	messages := policyTurns(10, 1)
+	chain := Chain((&recorder{}).over(t, windowOf(t, 5, 5), 0), countedBudget(t, 100, 100))
+	view := selected(t, chain, messages)
+	if !IsSummary(view[0]) || len(view) > 10 || len(view) < 5 {
+		t.Errorf("view = %q", viewTexts(view))
+	}
+}
+
+func TestSummaryReduceIsWorthACall(t *testing.T) {
+	m := (&recorder{}).over(t, windowOf(t, 10, 10), 0)
+	selected(t, m, policyTurns(20, 0))
+	messages := policyTurns(21, 0)
+	view := selected(t, m, messages)
+	reduced, err := m.Reduce(t.Context(), messages, view)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, before := EstimateTokens(selected(t, reduced, messages)), EstimateTokens(view); got > before*3/4 {
+		t.Errorf("%d tokens after %d", got, before)
 	}
 }
 
@@ -322,10 +370,35 @@ func TestSummaryIsRememberedForEachSession(t *testing.T) {
 	}
 	calls := len(r.inputs)
 	view, err := m.Select(t.Context(), sessions[len(sessions)-1])
-	if err != nil || len(r.inputs) != calls || !strings.HasSuffix(view[0].Text(), fmt.Sprint("summary ", calls)) {
+	if err != nil || len(r.inputs) != calls || !strings.Contains(view[0].Text(), fmt.Sprint("summary ", calls)) {
 		t.Errorf("view = %q, %v, %d calls more", viewTexts(view), err, len(r.inputs)-calls)
 	}
 	if got := len(m.memory.entries); got != maxSummaries {
 		t.Errorf("%d summaries are remembered, want %d", got, maxSummaries)
+	}
+}
+
+// Reduced, nothing is shown any more that Fallback drops, summary or not.
+func TestSummaryReduceWithoutASummary(t *testing.T) {
+	r := &recorder{fail: func(context.Context) (Message, error) { return Message{}, errors.ErrUnsupported }}
+	m := r.over(t, windowOf(t, 5, 5), 0)
+	messages := policyTurns(20, 0)
+	view := selected(t, m, messages)
+	if len(view) != len(messages) {
+		t.Errorf("at first the view has %d messages", len(view))
+	}
+	reduced, err := m.Reduce(t.Context(), messages, view)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view = selected(t, reduced, messages)
+	if diff := cmp.Diff(viewTexts(messages[30:]), viewTexts(view)); diff != "" {
+		t.Errorf("reduced (-want +got):\n%s", diff)
+	}
+	if reduced, err = reduced.(Reducer).Reduce(t.Context(), messages, view); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(selected(t, reduced, messages)); got >= 10 {
+		t.Errorf("reduced again, %d messages are left", got)
 	}
 }

@@ -55,11 +55,7 @@ func (m *ToolResultTruncator) Select(_ context.Context, messages []Message) ([]M
 }
 
 func (m *ToolResultTruncator) locate(_ context.Context, messages []Message) ([]Message, []int, error) {
-	at := make([]int, len(messages))
-	for i := range at {
-		at[i] = i
-	}
-	return m.reshape(messages), at, nil
+	return m.reshape(messages), positions(0, len(messages)), nil
 }
 
 func (m *ToolResultTruncator) reshape(messages []Message) []Message {
@@ -132,6 +128,9 @@ func (m *ToolResultTruncator) cut(content []Block, total int) []Block {
 		rest := t.Text[len(first):]
 		before += len(t.Text)
 		last := truncateHead(rest, before-(total-tail))
+		if mark != nil && len(last) < len(t.Text) && isBlank(last) {
+			last = "" // a block of white space alone is refused by providers
+		}
 		gone += len(rest) - len(last)
 		switch {
 		case rest == "" || len(last) == len(t.Text):

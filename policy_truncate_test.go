@@ -64,6 +64,9 @@ func TestTruncatorKeepsHeadAndTail(t *testing.T) {
 		{"several blocks", ToolResultTruncatorOptions{MaxBytes: 100, Head: 10, Tail: 15},
 			[]Block{Text("first"), picture, Text("second " + wide), Text(wide), picture, Text(wide + " last"), Text("end")},
 			[]Block{Text("first"), picture, Text("secon\n[… 3,596 bytes left out …]"), picture, Text("界界 last"), Text("end")}},
+		{"no block of white space alone", ToolResultTruncatorOptions{MaxBytes: 100, Head: 10, Tail: 5},
+			[]Block{Text(number), Text(number + "    "), Text("e")},
+			[]Block{Text("0123456789\n[… 199,994 bytes left out …]"), Text("e")}},
 		{"only images", ToolResultTruncatorOptions{MaxBytes: 64}, []Block{picture, picture}, []Block{picture, picture}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

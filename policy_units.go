@@ -1,7 +1,9 @@
 package session
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 )
 
@@ -45,9 +47,14 @@ func preambleOf(messages []Message) int {
 }
 
 // answersAndAsks reports whether message i begins a turn and answers calls of
-// the turn before too. Where these are dropped, its results are not shown.
+// the turn before too. Where these are not shown, nor are its results.
 func answersAndAsks(messages []Message, i int) bool {
 	return startsTurn(messages, i) && slices.ContainsFunc(messages[i].Content, isToolResult)
+}
+
+func withoutResults(m Message) Message {
+	m.Content = slices.DeleteFunc(slices.Clone(m.Content), isToolResult)
+	return m
 }
 
 func isToolResult(b Block) bool {
@@ -176,37 +183,63 @@ func (c cut) shown(n int) (parts []span, total int) {
 // view returns the messages that are shown: messages or a part of it where
 // that will do, else a new slice.
 func (c cut) view(messages []Message) []Message {
+	view, at := c.raw(messages)
+	return join(view, at)
+}
+
+// raw returns the messages that are shown, not joined, and where in messages
+// they stand; nil for a view that is a part of messages.
+func (c cut) raw(messages []Message) (view []Message, at []int) {
 	parts, total := c.shown(len(messages))
 	if len(parts) == 1 && !(parts[0].first > 0 && answersAndAsks(messages, parts[0].first)) {
-		return messages[parts[0].first:parts[0].end:parts[0].end]
+		return messages[parts[0].first:parts[0].end:parts[0].end], nil
 	}
-	view := make([]Message, 0, total)
+	view, at = make([]Message, 0, total), make([]int, 0, total)
 	for _, s := range parts {
 		first := len(view)
 		view = append(view, messages[s.first:s.end]...)
 		if s.first > 0 && answersAndAsks(messages, s.first) {
-			view[first].Content = slices.DeleteFunc(slices.Clone(view[first].Content), isToolResult)
+			view[first] = withoutResults(view[first])
 		}
-	}
-	return view
-}
-
-// positions returns where in a history of n messages those of the view stand.
-func (c cut) positions(n int) []int {
-	parts, total := c.shown(n)
-	at := make([]int, 0, total)
-	for _, s := range parts {
 		for i := s.first; i < s.end; i++ {
 			at = append(at, i)
 		}
 	}
+	return view, at
+}
+
+// locate returns raw's view with all positions.
+func (c cut) locate(messages []Message) ([]Message, []int) {
+	view, at := c.raw(messages)
+	if at == nil {
+		parts, total := c.shown(len(messages))
+		if total == 0 {
+			return view, nil
+		}
+		at = positions(parts[0].first, total)
+	}
+	return view, at
+}
+
+// positions returns n numbers from first on.
+func positions(first, n int) []int {
+	at := make([]int, n)
+	for k := range at {
+		at[k] = first + k
+	}
 	return at
 }
 
+// Where a message of a view stands that is not from the history.
+const (
+	unlocated = -1 - iota // it may be
+	inserted
+)
+
 // locator is a policy that knows where the messages of its view come from.
 type locator interface {
-	// locate is Select. It also returns where in messages each message of the
-	// view stands, -1 for one that is not from there.
+	// locate is Select without join. It also returns where in messages each
+	// message of the view stands, or unlocated or inserted.
 	locate(ctx context.Context, messages []Message) (view []Message, at []int, err error)
 }
 
@@ -228,12 +261,59 @@ func locate(ctx context.Context, p HistoryPolicy, messages []Message) ([]Message
 		head++
 	}
 	for k := head; k < len(view); k++ {
-		at[k] = -1
+		at[k] = unlocated
 	}
 	for k, i := len(view)-1, len(messages)-1; k >= head && i >= head && sameMessage(view[k], messages[i]); k, i = k-1, i-1 {
 		at[k] = i
 	}
 	return view, at, nil
+}
+
+// join returns a view in which messages of the user's side that came to stand
+// side by side, because what was between them is not shown, are one message.
+func join(view []Message, at []int) []Message {
+	k := 1
+	for k < len(at) && !joins(view, at, k) {
+		k++
+	}
+	if k >= len(at) {
+		return view
+	}
+	joined := append(make([]Message, 0, len(view)), view[:k]...)
+	for ; k < len(at); k++ {
+		if !joins(view, at, k) {
+			joined = append(joined, view[k])
+			continue
+		}
+		last := &joined[len(joined)-1]
+		*last = joinMessages(*last, view[k])
+	}
+	return joined
+}
+
+// joins reports whether message k of a view is joined to the one before.
+func joins(view []Message, at []int, k int) bool {
+	gap := at[k] != at[k-1]+1 && (at[k] != unlocated || at[k-1] != unlocated)
+	return gap && usersSide(view[k-1]) && usersSide(view[k])
+}
+
+func usersSide(m Message) bool { return m.Role == RoleUser || m.Role == RoleTool }
+
+// joinMessages returns one message of the content of both. What else a message
+// has is a's, or b's where a has none.
+func joinMessages(a, b Message) Message {
+	m := a
+	m.Role = RoleUser
+	m.Content = slices.Concat(a.Content, b.Content)
+	m.ID = cmp.Or(a.ID, b.ID)
+	if a.Time.IsZero() {
+		m.Time = b.Time
+	}
+	if len(b.Metadata) > 0 {
+		m.Metadata = maps.Clone(b.Metadata)
+		maps.Copy(m.Metadata, a.Metadata)
+	}
+	return m
 }
 
 func sameMessage(a, b Message) bool {

@@ -20,7 +20,8 @@ type SlidingWindowOptions struct {
 }
 
 // SlidingWindowManager shows the preamble, pinned messages and the last turns
-// of a history. See [Turns] for what these are.
+// of a history. See [Turns] for what these are. If the first of these turns
+// begins with results, the calls and the prompt of the turn before are shown too.
 //
 // The number of turns in a history alone decides how many of them are dropped:
 // the least multiple of WindowSize - TrimTo that leaves WindowSize or fewer. By
@@ -58,8 +59,8 @@ func (m *SlidingWindowManager) Select(_ context.Context, messages []Message) ([]
 }
 
 func (m *SlidingWindowManager) locate(_ context.Context, messages []Message) ([]Message, []int, error) {
-	c := m.cut(messages)
-	return c.view(messages), c.positions(len(messages)), nil
+	view, at := m.cut(messages).locate(messages)
+	return view, at, nil
 }
 
 func (m *SlidingWindowManager) cut(messages []Message) cut {
@@ -79,6 +80,10 @@ func (m *SlidingWindowManager) cut(messages []Message) cut {
 	from := len(messages)
 	for range turns - dropped {
 		for from--; !startsTurn(messages, from); from-- {
+		}
+	}
+	if answersAndAsks(messages, from) {
+		for from--; !startsUnit(messages, from); from-- {
 		}
 	}
 	return cutAt(messages, preamble, from)

@@ -127,29 +127,112 @@ func TestWindowKeepsPins(t *testing.T) {
 				Pin(&messages[i])
 			}
 			view := selected(t, windowOf(t, 1, 1), messages)
-			got := viewTexts(view[:len(view)-3])
-			if !slices.EqualFunc(got, test.want, strings.Contains) {
-				t.Errorf("view = %q, want %q", got, test.want)
+			got := strings.Join(viewTexts(view), " ")
+			for _, want := range test.want {
+				var found bool
+				if _, got, found = strings.Cut(got, want); !found {
+					t.Errorf("view = %q, want %q in this order", viewTexts(view), test.want)
+				}
+			}
+			if n := strings.Count(strings.Join(viewTexts(view), " "), "prompt"); n != strings.Count(strings.Join(test.want, " "), "prompt") {
+				t.Errorf("view = %q, want only the prompts of %q", viewTexts(view), test.want)
 			}
 		})
 	}
 }
 
-// A message that answers calls and asks something new begins a turn; without
-// the calls, its results are left out.
-func TestWindowCutsBetweenACallAndAPrompt(t *testing.T) {
-	both := NewMessage(RoleUser, ToolResult("t1", "look", "seen"), Text("and now?"))
-	messages := []Message{UserText("look"), NewMessage(RoleAssistant, ToolUse("t1", "look", "{}")), both, AssistantText("done")}
+// mixedHistory has turns of a prompt and a call; the prompt of the next answers
+// the call and asks something new.
+func mixedHistory(turns int) (messages []Message) {
+	for i := range turns {
+		prompt := UserText(fmt.Sprint("prompt ", i))
+		if i > 0 {
+			prompt.Content = append([]Block{ToolResult(fmt.Sprint("t", i-1), "look", "seen")}, prompt.Content...)
+		}
+		messages = append(messages, prompt, NewMessage(RoleAssistant, ToolUse(fmt.Sprint("t", i), "look", "{}")))
+	}
+	messages[len(messages)-1].Content = []Block{Text("done")}
 	for i := range messages {
 		messages[i].ID = fmt.Sprint(i)
 	}
-	view := selected(t, windowOf(t, 1, 1), messages)
-	if got, want := viewTexts(view), []string{"user: and now?", "assistant: done"}; !slices.Equal(got, want) {
-		t.Errorf("view = %q, want %q", got, want)
+	return messages
+}
+
+// A message that answers calls and asks something new begins a turn. It keeps
+// the calls where there is room; without them, its results are left out. A pin
+// on either keeps both.
+func TestPolicyCutsBetweenACallAndAPrompt(t *testing.T) {
+	const call0, call1, call2 = "assistant: [t0 look({})]", "assistant: [t1 look({})]", "assistant: [t2 look({})]"
+	last := []string{call2, "user: [t2 -> seen] prompt 3", "assistant: done"}
+	for _, test := range []struct {
+		pin   int // none if negative
+		want  []string
+		least []string
+	}{
+		{-1, []string{"user: prompt 2"}, []string{"user: prompt 3"}},
+		{1, []string{"user: prompt 0", call0, "user: [t0 -> seen] prompt 1 prompt 2"}, []string{"user: prompt 0", call0, "user: [t0 -> seen] prompt 1 prompt 3"}},
+		{2, []string{"user: prompt 0", call0, "user: [t0 -> seen] prompt 1 prompt 2"}, []string{"user: prompt 0", call0, "user: [t0 -> seen] prompt 1 prompt 3"}},
+		{3, []string{"user: prompt 1", call1, "user: [t1 -> seen] prompt 2"}, []string{"user: prompt 1", call1, "user: [t1 -> seen] prompt 2 prompt 3"}},
+	} {
+		test.want, test.least = append(test.want, last...), append(test.least, last[2])
+		var least []string
+		messages := mixedHistory(4)
+		if test.pin >= 0 {
+			Pin(&messages[test.pin])
+		}
+		view := selected(t, windowOf(t, 1, 1), messages)
+		if diff := cmp.Diff(test.want, viewTexts(view)); diff != "" {
+			t.Errorf("window with a pin on %d (-want +got):\n%s", test.pin, diff)
+		}
+		for tokens := 80; ; tokens-- {
+			view, err := countedBudget(t, tokens, tokens).Select(t.Context(), messages)
+			if err != nil {
+				break
+			}
+			checkView(t, view, messages)
+			least = viewTexts(view)
+		}
+		if diff := cmp.Diff(test.least, least); diff != "" {
+			t.Errorf("the least with a pin on %d (-want +got):\n%s", test.pin, diff)
+		}
+	}
+}
+
+// A preamble that calls keeps what answers it.
+func TestPolicyKeepsWhatAnswersThePreamble(t *testing.T) {
+	messages := mixedHistory(4)[1:]
+	for i := 2; i < 5; i += 2 { // no calls after the first
+		messages[i].Content, messages[i+1].Content = []Block{Text("done")}, messages[i+1].Content[1:]
+	}
+	want := []string{"assistant: [t0 look({})]", "user: [t0 -> seen] prompt 1 prompt 3", "assistant: done"}
+	for _, p := range []HistoryPolicy{windowOf(t, 1, 1), countedBudget(t, 40, 40)} { // counted before they are joined
+		view, err := p.Select(t.Context(), messages)
+		if diff := cmp.Diff(want, viewTexts(view)); err != nil || diff != "" {
+			t.Errorf("%T: %v (-want +got):\n%s", p, err, diff)
+		}
+	}
+}
+
+// Reasoning in a message of its own goes with its call.
+func TestPolicyKeepsAssistantMessagesInARowTogether(t *testing.T) {
+	messages := []Message{UserText("look")}
+	for i := range 3 {
+		id := fmt.Sprint("t", i)
+		messages = append(messages, NewMessage(RoleAssistant, &ThinkingBlock{Text: id, Signature: "s"}),
+			NewMessage(RoleAssistant, ToolUse(id, "look", "{}")), ToolResults(ToolResult(id, "look", "seen")))
+	}
+	for i := range messages {
+		messages[i].ID = fmt.Sprint(i)
+	}
+	for tokens := 40; tokens <= 100; tokens += 10 {
+		view := selected(t, countedBudget(t, tokens, tokens), messages)
+		if want := 1 + (tokens-10)/30*3; len(view) != want {
+			t.Errorf("budget of %d: %q, want %d messages", tokens, viewTexts(view), want)
+		}
 	}
 	Pin(&messages[1])
-	if view := selected(t, windowOf(t, 1, 1), messages); len(view) != 4 {
-		t.Errorf("with the call pinned: %q", viewTexts(view))
+	if view := selected(t, countedBudget(t, 90, 70), messages); len(view) != 7 || view[2].ID != "2" {
+		t.Errorf("with a pinned thought: %q", viewTexts(view))
 	}
 }
 

@@ -21,7 +21,7 @@ func Report(b *testing.B, name string, floor, ours func()) float64 {
 	b.Helper()
 	floorRuns, oursRuns := repeats(floor), repeats(ours)
 	var f, o []time.Duration
-	for b.Loop() || len(o) < minRounds {
+	for more := true; more || len(o) < minRounds; more = more && b.Loop() {
 		f = append(f, timed(floor, floorRuns))
 		o = append(o, timed(ours, oursRuns))
 	}
