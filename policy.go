@@ -77,7 +77,8 @@ func PrefixHash(messages []Message) (string, error) {
 // pinnedKey is the metadata that marks a pinned message, and is stored with it.
 const pinnedKey = "pinned"
 
-// Pin marks a message as pinned: policies keep it in every view. The mark is
+// Pin marks a message as pinned: policies keep it in every view, whole, with the
+// calls and results that go with it and the prompt of its turn. The mark is
 // stored with the message, in Metadata["pinned"].
 func Pin(m *Message) {
 	if m.Metadata == nil {

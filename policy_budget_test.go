@@ -165,6 +165,12 @@ func TestBudgetKeepsCallsThatAPromptAnswers(t *testing.T) {
 			t.Errorf("budget of %d: %q, want %d messages", tokens, viewTexts(view), want)
 		}
 	}
+	for n := 3; n <= len(messages); n += 2 {
+		view := selected(t, countedBudget(t, 40, 1), messages[:n])
+		if last := view[len(view)-1]; len(last.ToolResults()) != 1 {
+			t.Errorf("the newest message is shown as %v", last)
+		}
+	}
 	// Without room for the calls, the turn of the prompt goes.
 	messages = append(mixedHistory(2), policyTurn("2", 0)...)
 	if got := prompts(selected(t, countedBudget(t, 50, 50), messages)); !slices.Equal(got, []string{"2"}) {

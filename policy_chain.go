@@ -10,10 +10,11 @@ import (
 // view of the one before. Of none, the view is the history. Nil policies are
 // left out.
 //
-// Order matters: what drops messages comes first, so that what shortens them
-// has less to do, or last, so that a budget is spent on shortened ones:
+// A policy that shortens messages stands before a budget, so that the budget
+// is spent on shortened ones, and behind a window, where it has less to do:
 //
-//	Chain(truncator, budget) // as many turns as fit with their results cut short
+//	Chain(truncator, budget)
+//	Chain(window, truncator)
 //
 // Reduce tries the policies that are Reducers from the last to the first, and
 // takes the first whose reduction makes the view of the chain half of what it

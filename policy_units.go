@@ -232,8 +232,8 @@ func positions(first, n int) []int {
 
 // Where a message of a view stands that is not from the history.
 const (
-	unlocated = -1 - iota // it may be
-	inserted
+	unlocated = -1 - iota // or it is, but that was not found out
+	inserted              // by a policy of this package
 )
 
 // locator is a policy that knows where the messages of its view come from.

@@ -23,6 +23,11 @@ type SlidingWindowOptions struct {
 // of a history. See [Turns] for what these are. If the first of these turns
 // begins with results, the calls and the prompt of the turn before are shown too.
 //
+// What stays for a pin is whole: an assistant message with the results of its
+// calls, behind the prompt of its turn. Messages of the user's side that come to
+// stand side by side, because what was between them is gone, are shown as one,
+// with the ID, Time and Metadata of the first; so it is in all policies.
+//
 // The number of turns in a history alone decides how many of them are dropped:
 // the least multiple of WindowSize - TrimTo that leaves WindowSize or fewer. By
 // default and from a WindowSize of 20 on, at least 45 of 50 views of a growing

@@ -25,6 +25,10 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	if url := os.Getenv(asVictim); url != "" {
+		victim(url)
+		return
+	}
 	os.Exit(m.Run())
 }
 
