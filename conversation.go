@@ -2,11 +2,12 @@ package session
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -170,16 +171,16 @@ func (c *Conversation) Append(ctx context.Context, messages ...Message) error {
 	if c.ended {
 		return wrapError("append", c.id, ErrClosed)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.opts.WriteTimeout)
-	defer cancel()
+	patient := outlive(ctx, c.opts.WriteTimeout)
+	defer patient.end()
 	if c.log != nil {
-		err = c.appendToLog(ctx, added)
+		err = c.appendToLog(patient, added)
 	} else {
-		err = c.retry(ctx, func() error { return c.appendToStore(ctx, added) })
+		err = c.retry(patient, func() error { return c.appendToStore(patient, added) })
 	}
 	if err != nil {
 		if c.opts.OnError != nil {
-			err = c.opts.OnError(ctx, err)
+			err = c.opts.OnError(context.WithoutCancel(ctx), err)
 		}
 		if err != nil {
 			return err
@@ -191,7 +192,7 @@ func (c *Conversation) Append(ctx context.Context, messages ...Message) error {
 
 // appendToLog appends at the version that is known, and settles conflicts.
 func (c *Conversation) appendToLog(ctx context.Context, added []Message) error {
-	opts := &WriteOptions{IfVersion: c.version, Key: rand.Text()}
+	opts := &WriteOptions{IfVersion: c.version, Key: newKey()}
 	if c.opts.OnConflict == ConflictAppend {
 		opts.IfVersion = AnyVersion
 	}
@@ -218,6 +219,12 @@ func (c *Conversation) appendToLog(ctx context.Context, added []Message) error {
 	}
 }
 
+// newKey returns a key that no other write of the session has.
+func newKey() string {
+	b := strconv.AppendUint(make([]byte, 0, 32), rand.Uint64(), 36)
+	return string(strconv.AppendUint(b, rand.Uint64(), 36))
+}
+
 // settle makes history the session's, if it is not already.
 func (c *Conversation) settle(ctx context.Context, history []Message) error {
 	known := c.history()
@@ -226,8 +233,8 @@ func (c *Conversation) settle(ctx context.Context, history []Message) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.opts.WriteTimeout)
-	defer cancel()
+	patient := outlive(ctx, c.opts.WriteTimeout)
+	defer patient.end()
 	stored, err := Canonical(history)
 	if err != nil {
 		return wrapError("replace", c.id, err)
@@ -235,11 +242,11 @@ func (c *Conversation) settle(ctx context.Context, history []Message) error {
 	if c.log == nil {
 		unlock := plainStores.lock(plainSession{c.store, c.id})
 		defer unlock()
-		err = c.retry(ctx, func() error { return c.store.Save(ctx, c.id, stored) })
+		err = c.retry(patient, func() error { return c.store.Save(patient, c.id, stored) })
 	} else {
-		opts := &WriteOptions{IfVersion: c.version, Key: rand.Text()}
-		err = c.retry(ctx, func() error {
-			v, err := c.log.Replace(ctx, c.id, stored, opts)
+		opts := &WriteOptions{IfVersion: c.version, Key: newKey()}
+		err = c.retry(patient, func() error {
+			v, err := c.log.Replace(patient, c.id, stored, opts)
 			if err == nil {
 				c.version = v
 			}
@@ -379,9 +386,9 @@ func (c *Conversation) release(ctx context.Context) error {
 	if c.lease == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.opts.WriteTimeout)
-	defer cancel()
-	return c.lease.Release(ctx)
+	patient := outlive(ctx, c.opts.WriteTimeout)
+	defer patient.end()
+	return c.lease.Release(patient)
 }
 
 // Lost returns a channel that is closed when the conversation's lease has

@@ -2,7 +2,6 @@ package session
 
 import (
 	"fmt"
-	"testing"
 
 	"pgregory.net/rapid"
 )
@@ -225,16 +224,6 @@ func complete(messages []Message) []Message {
 		messages = messages[:len(messages)-1]
 	}
 	return messages
-}
-
-func mustPolicy[P HistoryPolicy](t testing.TB) func(p P, err error) P {
-	return func(p P, err error) P {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
 }
 
 func viewTexts(messages []Message) (texts []string) {

@@ -28,9 +28,8 @@ func victim(storeURL string) {
 		panic(err)
 	}
 	kill := newTool("calculator", "", "{}", func(context.Context, json.RawMessage) (string, error) {
-		self, err := os.FindProcess(os.Getpid())
-		if err == nil {
-			err = self.Kill()
+		if self, err := os.FindProcess(os.Getpid()); err == nil {
+			self.Kill()
 		}
 		select {} // until the signal arrives
 	})
