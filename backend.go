@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -55,9 +56,13 @@ func NewBackend(d Driver, opts *BackendOptions) *DriverBackend {
 
 func (b *DriverBackend) now() time.Time { return b.opts.Clock().Round(0).UTC() }
 
-// expiry returns when a session that is written now expires.
+// farthest is the last time that Unix nanoseconds can name.
+var farthest = time.Unix(0, math.MaxInt64)
+
+// expiry returns when a session that is written now expires. A time that
+// drivers could not write down is never.
 func (b *DriverBackend) expiry(now time.Time) time.Time {
-	if b.opts.TTL <= 0 {
+	if b.opts.TTL <= 0 || b.opts.TTL > farthest.Sub(now) {
 		return time.Time{}
 	}
 	return now.Add(b.opts.TTL)

@@ -14,10 +14,11 @@ import (
 // session), and whether each message can be decoded. It returns at most about
 // a hundred findings of a kind. An error means that it could not look.
 func (s *Store) Check(ctx context.Context) ([]session.Damage, error) {
-	found, err := s.driver.check(ctx)
-	if err != nil {
-		err = &session.Error{Op: "check", Err: err}
-	}
+	var found []session.Damage
+	err := s.call("check", func() (err error) {
+		found, err = s.driver.check(ctx)
+		return err
+	})
 	return found, err
 }
 
@@ -27,19 +28,19 @@ const maxFindings = 100
 // invariants are queries for what must not be: a session's ID, a position, and
 // what is wrong.
 var invariants = []string{
-	`SELECT '', m.key & 0xffffffff, 'message of session number ' || (m.key >> 32) || ', which does not exist' FROM messages AS m
-		WHERE NOT EXISTS (SELECT 1 FROM sessions AS s WHERE s.number = m.key >> 32)`,
-	`SELECT s.id, coalesce(m.key & 0xffffffff, 0), 'the session has lost its head' FROM ` + headTables + `
-		WHERE m.rev IS NULL OR m.updated IS NULL OR m.record IS NULL`,
-	`SELECT s.id, m.key & 0xffffffff, 'a row without a message' FROM sessions AS s
-		JOIN messages AS m ON m.key > s.number << 32 AND m.key < (s.number + 1) << 32 WHERE m.body IS NULL`,
-	`SELECT s.id, 0, 'a message at position 0' FROM sessions AS s JOIN messages AS m ON m.key = s.number << 32 WHERE m.body IS NOT NULL`,
-	`SELECT s.id, m.key & 0xffffffff, 'the message before it is missing' FROM sessions AS s
-		JOIN messages AS m ON m.key > (s.number << 32) + 1 AND m.key < (s.number + 1) << 32
+	`SELECT '', m.key & 0xffffff, 'message of session number ' || (m.key >> 24) || ', which does not exist' FROM messages AS m
+		WHERE NOT EXISTS (SELECT 1 FROM sessions AS s WHERE s.number = m.key >> 24)`,
+	`SELECT s.id, coalesce(m.key & 0xffffff, 0), 'the session has lost its head' FROM ` + headTables + `
+		WHERE m.rev IS NULL OR m.rev NOT GLOB '*[^-]*' OR m.updated IS NULL OR m.record IS NULL`,
+	`SELECT s.id, m.key & 0xffffff, 'a row without a message' FROM sessions AS s
+		JOIN messages AS m ON m.key > s.number << 24 AND m.key < (s.number + 1) << 24 WHERE m.body IS NULL`,
+	`SELECT s.id, 0, 'a message at position 0' FROM sessions AS s JOIN messages AS m ON m.key = s.number << 24 WHERE m.body IS NOT NULL`,
+	`SELECT s.id, m.key & 0xffffff, 'the message before it is missing' FROM sessions AS s
+		JOIN messages AS m ON m.key > (s.number << 24) + 1 AND m.key < (s.number + 1) << 24
 		WHERE NOT EXISTS (SELECT 1 FROM messages AS b WHERE b.key = m.key - 1)`,
-	`SELECT s.id, m.key & 0xffffffff, 'a head that is not the last' FROM sessions AS s
-		JOIN messages AS m ON m.key >= s.number << 32 AND m.key < (s.number + 1) << 32
-		WHERE m.rev GLOB '*[^-]*' AND EXISTS (SELECT 1 FROM messages AS n WHERE n.key > m.key AND n.key < (s.number + 1) << 32)`,
+	`SELECT s.id, m.key & 0xffffff, 'a head that is not the last' FROM sessions AS s
+		JOIN messages AS m ON m.key >= s.number << 24 AND m.key < (s.number + 1) << 24
+		WHERE m.rev GLOB '*[^-]*' AND EXISTS (SELECT 1 FROM messages AS n WHERE n.key > m.key AND n.key < (s.number + 1) << 24)`,
 	fmt.Sprintf(`SELECT s.id, 0, 'the session is listed at a wrong time' FROM %s
 		WHERE s.listed IS NOT NULL AND (s.listed > m.updated OR s.listed + %d <= m.updated)
 			OR (s.listed IS NULL) <> (hex(s.id) GLOB '00*')`, headTables, listedFor),
@@ -86,7 +87,7 @@ func (d *database) check(ctx context.Context) ([]session.Damage, error) {
 		}
 	}
 	bad := 0
-	err = eachRow(ctx, tx, `SELECT s.id, m.key, CAST(m.body AS BLOB) FROM messages AS m JOIN sessions AS s ON s.number = m.key >> 32
+	err = eachRow(ctx, tx, `SELECT s.id, m.key, CAST(m.body AS BLOB) FROM messages AS m JOIN sessions AS s ON s.number = m.key >> 24
 		WHERE m.body IS NOT NULL ORDER BY m.key`, func(rows *sql.Rows) error {
 		var id string
 		var key int64

@@ -38,7 +38,7 @@ type place struct {
 const (
 	placeOf = `SELECT s.number, s.base, s.listed, s.due, m.key, m.rev, octet_length(m.body) > ?2
 		FROM sessions AS s LEFT JOIN messages AS m ON m.key =
-			(SELECT max(key) FROM messages WHERE key >= s.number << 32 AND key < (s.number + 1) << 32)
+			(SELECT max(key) FROM messages WHERE key >= s.number << 24 AND key < (s.number + 1) << 24)
 		WHERE s.id = ?1`
 	clearHead  = `UPDATE messages SET rev = NULL, updated = NULL, expires = NULL, record = NULL WHERE key = ? AND rev = ?`
 	voidHead   = `UPDATE messages SET rev = printf('%.*c', octet_length(rev), '-') WHERE key = ? AND rev = ?`
@@ -67,7 +67,10 @@ func (d *database) Commit(ctx context.Context, id string, c session.Commit) erro
 			return fmt.Errorf("%w: a message of %d bytes", session.ErrTooLarge, len(m))
 		}
 	}
-	if c.Head != nil && len(c.Head.Meta) > maxValueBytes || c.Keep+len(c.Add) > maxPosition {
+	if c.Head != nil && len(c.Head.Meta) > maxValueBytes {
+		return fmt.Errorf("%w: Meta of %d bytes", session.ErrTooLarge, len(c.Head.Meta))
+	}
+	if c.Keep+len(c.Add) > maxPosition {
 		return fmt.Errorf("%w: %d messages", session.ErrTooLarge, c.Keep+len(c.Add))
 	}
 	err := d.writer.submit(ctx, total, func(ctx context.Context, w *writer) error { return w.commit(ctx, id, &c) })
@@ -79,33 +82,22 @@ func (d *database) Commit(ctx context.Context, id string, c session.Commit) erro
 
 // commit makes a commit in the transaction that is open.
 func (w *writer) commit(ctx context.Context, id string, c *session.Commit) error {
-	p, remembered := w.known[id]
-	remembered = remembered && p.rev == c.IfRev && c.IfRev != "" && p.extends(c)
-	if !remembered {
-		var err error
-		if p, err = w.placeOf(id); err != nil {
+	if p := w.known[id]; p.rev == c.IfRev && p.extends(c) {
+		if done, err := w.extend(ctx, id, p, c); done || err != nil {
 			return err
 		}
 	}
-	for {
-		if p.rev != c.IfRev {
-			return session.ErrConflict
-		}
-		if !p.extends(c) {
-			return w.rebuild(ctx, id, p, c)
-		}
-		switch done, err := w.extend(ctx, id, p, c); {
-		case err != nil || done:
-			return err
-		case !remembered:
-			return fmt.Errorf("%w: session %q has no head where it was", session.ErrCorrupt, id)
-		}
-		var err error
-		if p, err = w.placeOf(id); err != nil {
-			return err
-		}
-		remembered = false
+	p, err := w.placeOf(id)
+	switch {
+	case err != nil:
+		return err
+	case p.rev != c.IfRev:
+		return session.ErrConflict
+	case !p.extends(c):
+		return w.rebuild(ctx, id, p, c)
 	}
+	_, err = w.extend(ctx, id, p, c) // where placeOf has just seen it
+	return err
 }
 
 // extends reports whether a commit only adds messages or changes the head.
@@ -115,10 +107,12 @@ func (p place) extends(c *session.Commit) bool {
 
 func (w *writer) placeOf(id string) (p place, err error) {
 	err = w.conn.queryRow(context.Background(), placeOf, func(v []driver.Value) error {
-		p = place{number: v[0].(int64), base: v[1].(string), listed: integer(v[2]), due: integer(v[3])}
+		p = place{number: v[0].(int64), listed: integer(v[2]), due: integer(v[3])}
+		base, isText := v[1].(string)
+		p.base = base
 		key, ok := v[4].(int64)
-		rev, headed := v[5].(string)
-		if !ok || !headed {
+		rev, _ := v[5].(string)
+		if !ok || !isText || void(rev) {
 			return fmt.Errorf("%w: session %q has lost its head", session.ErrCorrupt, id)
 		}
 		big, _ := v[6].(int64)

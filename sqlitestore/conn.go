@@ -98,7 +98,7 @@ func (c *conn) run(query string, args ...driver.Value) (driver.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer clear(c.args[:cap(c.args)]) // keep no message alive
+	defer func() { clear(c.args) }() // keep no message alive
 	return s.(driver.StmtExecContext).ExecContext(context.Background(), c.named(args))
 }
 

@@ -28,13 +28,14 @@ var _ session.Driver = (*database)(nil)
 
 // pragmas returns what every connection has.
 func (o Options) pragmas(busy time.Duration) []string {
-	return []string{fmt.Sprintf("busy_timeout = %d", busy.Milliseconds()), "foreign_keys = 1", o.Durability.pragma()}
+	return append([]string{fmt.Sprintf("busy_timeout = %d", busy.Milliseconds()), "foreign_keys = 1"}, o.Durability.pragmas()...)
 }
 
 // The writer keeps the pages that many sessions' next messages go to, and
 // checkpoints less often than SQLite's 1,000 pages: a page that was changed
 // twice in between is copied once. It costs 16 MiB of memory and as much of the
-// WAL file, which a larger commit stretches for good, but for the limit.
+// WAL file. A larger commit, or reads that overlap without a pause, stretch the
+// file further; it is cut to the limit when it can be begun anew.
 var writerPragmas = []string{
 	"query_only = 0", "cache_size = -16384", "wal_autocheckpoint = 4000", "journal_size_limit = 67108864",
 }
@@ -136,7 +137,7 @@ func (d *database) Close() error {
 		errs = append(errs, d.readers.Close())
 	}
 	if d.writer != nil {
-		errs = append(errs, d.writer.conn.close()) // last, so that it takes the WAL file away
+		errs = append(errs, d.writer.close()) // last, so that it takes the WAL file away
 	}
 	return errors.Join(errs...)
 }

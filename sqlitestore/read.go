@@ -13,7 +13,7 @@ import (
 const (
 	headColumns = `s.number, s.id, s.base, s.meta, m.key, m.rev, m.updated, m.expires, m.record`
 	headTables  = `sessions AS s LEFT JOIN messages AS m ON m.key =
-		(SELECT max(key) FROM messages WHERE key >= s.number << 32 AND key < (s.number + 1) << 32)`
+		(SELECT max(key) FROM messages WHERE key >= s.number << 24 AND key < (s.number + 1) << 24)`
 
 	headByID     = `SELECT ` + headColumns + ` FROM ` + headTables + ` WHERE s.id = ?`
 	headByNumber = `SELECT ` + headColumns + ` FROM ` + headTables + ` WHERE s.number = ?`
@@ -22,7 +22,7 @@ const (
 	// range, and no row if the session is not at that base. It seeks the first
 	// message itself and not what is behind another, whose page may be damaged.
 	historyRange = `SELECT m.key, CAST(m.body AS BLOB) FROM sessions AS s
-		LEFT JOIN messages AS m ON m.key >= (s.number << 32) + ?3 AND m.key <= (s.number << 32) + ?4
+		LEFT JOIN messages AS m ON m.key >= (s.number << 24) + ?3 AND m.key <= (s.number << 24) + ?4
 		WHERE s.id = ?1 AND s.base = ?2`
 )
 
@@ -56,7 +56,7 @@ func scanHead(row interface{ Scan(...any) error }) (number int64, h session.Head
 	if err := row.Scan(&number, &h.ID, &h.Base, &meta, &key, &rev, &updated, &expires, &h.Record); err != nil {
 		return 0, session.Head{}, err
 	}
-	if !key.Valid || !rev.Valid || !updated.Valid {
+	if !key.Valid || void(rev.String) || !updated.Valid {
 		return 0, session.Head{}, fmt.Errorf("%w: session %q has lost its head", session.ErrCorrupt, h.ID)
 	}
 	h.Rev, h.Count, h.Updated = rev.String, positionOf(key.Int64), timeOf(updated.Int64)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/session"
@@ -15,7 +16,7 @@ import (
 //	sessions  one row a session: its number, ID, base and Meta
 //	messages  one row a message: its JSON text, and in the last row the head
 //
-// The key of a message is number<<32 | position, positions from 1, so that a
+// The key of a message is number<<24 | position, positions from 1, so that a
 // history is one range of a plain rowid table and needs no index.
 //
 // The head. The columns rev, updated, expires and record are those of the
@@ -47,7 +48,7 @@ import (
 // here reads it.
 var migrations = []string{ // from version i to i+1
 	`CREATE TABLE sessions (
-		number INTEGER PRIMARY KEY CHECK (number BETWEEN 1 AND 0x7fffffff),
+		number INTEGER PRIMARY KEY CHECK (number BETWEEN 1 AND 0x7ffffffffe),
 		id     TEXT NOT NULL UNIQUE,
 		base   TEXT NOT NULL,
 		listed INTEGER,
@@ -65,21 +66,21 @@ var migrations = []string{ // from version i to i+1
 		body    TEXT
 	) STRICT;
 	CREATE TRIGGER sessions_delete AFTER DELETE ON sessions BEGIN
-		DELETE FROM messages WHERE key >= OLD.number << 32 AND key < (OLD.number + 1) << 32;
+		DELETE FROM messages WHERE key >= OLD.number << 24 AND key < (OLD.number + 1) << 24;
 	END;
 	CREATE VIEW history AS
-		SELECT s.id AS session, m.key & 0xffffffff AS position,
+		SELECT s.id AS session, m.key & 0xffffff AS position,
 			json_extract(m.body, '$.role') AS role,
 			(SELECT group_concat(json_extract(b.value, '$.text'), char(10)) FROM json_each(m.body, '$.content') AS b
 				WHERE json_extract(b.value, '$.type') = 'text') AS text,
 			m.body AS message
-		FROM sessions AS s JOIN messages AS m ON m.key > s.number << 32 AND m.key < (s.number + 1) << 32;`,
+		FROM sessions AS s JOIN messages AS m ON m.key > s.number << 24 AND m.key < (s.number + 1) << 24;`,
 }
 
 const (
 	applicationID = 0x68667374 // "hfst"
 
-	positionBits = 32
+	positionBits = 24
 	maxPosition  = 1<<positionBits - 1
 
 	// bigBody is the size from which a row's body is not rewritten to clear
@@ -93,6 +94,7 @@ const (
 func firstKey(number int64) int64        { return number << positionBits }
 func keyOf(number int64, pos int) int64  { return number<<positionBits | int64(pos) }
 func positionOf(key int64) int           { return int(key & maxPosition) }
+func void(rev string) bool               { return strings.Trim(rev, "-") == "" }
 func hidden(id string) bool              { return id != "" && id[0] == 0 }
 func listedNeeds(listed, now int64) bool { return now < listed || now >= listed+listedFor }
 func dueNeeds(due, expires *int64) bool {

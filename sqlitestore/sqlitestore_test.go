@@ -1,6 +1,8 @@
 package sqlitestore_test
 
 import (
+	"errors"
+	"math"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -75,4 +77,34 @@ func TestDriver(t *testing.T) {
 		file = filepath.Join(tb.TempDir(), "sessions.db")
 		return open(tb)
 	}, &storetest.DriverOptions{Peer: func(tb testing.TB, _ session.Driver) session.Driver { return open(tb) }})
+}
+
+func TestSweepAndCheckAfterClose(t *testing.T) {
+	s, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "x.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Sweep(t.Context()); !errors.Is(err, session.ErrClosed) {
+		t.Errorf("Sweep after Close = %v, want ErrClosed", err)
+	}
+	if _, err := s.Check(t.Context()); !errors.Is(err, session.ErrClosed) {
+		t.Errorf("Check after Close = %v, want ErrClosed", err)
+	}
+}
+
+func TestTTLForEver(t *testing.T) {
+	s, err := sqlitestore.Open(t.Context(), ":memory:", &sqlitestore.Options{TTL: math.MaxInt64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Append(t.Context(), "s", []session.Message{session.UserText("x")}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Load(t.Context(), "s"); err != nil || len(got) != 1 {
+		t.Errorf("Load with the longest TTL = %d messages, %v, want 1", len(got), err)
+	}
 }

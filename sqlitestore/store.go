@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/session"
+	"github.com/holdfast-go/session/internal/gate"
 )
 
 // Options are the options of Open. nil and zero values are defaults for
@@ -58,6 +59,7 @@ const (
 type Store struct {
 	*session.DriverBackend
 	driver *database
+	gate   *gate.Gate // of the methods that DriverBackend does not have
 }
 
 var _ session.Backend = (*Store)(nil)
@@ -66,7 +68,7 @@ var _ session.Backend = (*Store)(nil)
 // a "file:" URI that may have a query (of SQLite's parameters, or of the
 // driver's, such as _pragma), or ":memory:", a database that ends with the
 // Store. A database that is damaged, belongs to another application, or was
-// written by a newer version is left as it is: ErrCorrupt, another error, and
+// written by a newer version keeps its contents: ErrCorrupt, another error, and
 // ErrNewerFormat.
 func Open(ctx context.Context, file string, opts *Options) (*Store, error) {
 	o, err := opts.withDefaults()
@@ -78,7 +80,26 @@ func Open(ctx context.Context, file string, opts *Options) (*Store, error) {
 		return nil, &session.Error{Op: "open", Err: err}
 	}
 	b := session.NewBackend(d, &session.BackendOptions{TTL: o.TTL, Clock: o.Clock, MaxBatchBytes: o.MaxBatchBytes})
-	return &Store{DriverBackend: b, driver: d}, nil
+	return &Store{DriverBackend: b, driver: d, gate: gate.New()}, nil
+}
+
+// Close implements io.Closer.
+func (s *Store) Close() error {
+	s.gate.Close()
+	return s.DriverBackend.Close()
+}
+
+// call makes a call that Close waits for.
+func (s *Store) call(op string, f func() error) error {
+	err := session.ErrClosed
+	if s.gate.Enter() {
+		defer s.gate.Leave()
+		err = f()
+	}
+	if err != nil {
+		return &session.Error{Op: op, Err: err}
+	}
+	return nil
 }
 
 // OpenURL opens "sqlite:FILE", where FILE is a path with the URL's escapes, or
@@ -120,9 +141,9 @@ func (o *Options) withDefaults() (Options, error) {
 	return d, nil
 }
 
-func (d Durability) pragma() string {
+func (d Durability) pragmas() []string {
 	if d == DurabilityNormal {
-		return "synchronous = NORMAL"
+		return []string{"synchronous = NORMAL"}
 	}
-	return "synchronous = FULL"
+	return []string{"synchronous = FULL", "fullfsync = 1"} // the latter for macOS, whose fsync does not reach the disk
 }

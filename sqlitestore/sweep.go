@@ -5,8 +5,6 @@ import (
 	"database/sql/driver"
 	"sync"
 	"time"
-
-	"github.com/holdfast-go/session"
 )
 
 const (
@@ -36,10 +34,10 @@ func (s *sweeps) wait() { s.wg.Wait() }
 // for correctness: expired sessions are absent, and every minute a write, if
 // there is one, removes some in the background.
 func (s *Store) Sweep(ctx context.Context) (removed int, err error) {
-	removed, err = s.driver.sweep(ctx)
-	if err != nil {
-		err = &session.Error{Op: "sweep", Err: err}
-	}
+	err = s.call("sweep", func() (err error) {
+		removed, err = s.driver.sweep(ctx)
+		return err
+	})
 	return removed, err
 }
 
@@ -54,14 +52,14 @@ func (d *database) sweepSometimes() {
 	}
 	s.last, s.running = now, true
 	s.wg.Go(func() {
-		defer func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.running = false
-		}()
 		// An error is not lost: what stands in the way of this write stands
 		// in the way of the caller's too, and the next sweep tries again.
-		d.sweepOnce(context.Background())
+		_, more, _ := d.sweepOnce(context.Background())
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.running = false; more {
+			s.last = time.Time{}
+		}
 	})
 }
 

@@ -72,7 +72,10 @@ func parseTarget(file string) (target, error) {
 	if filepath.VolumeName(t.path) != "" && !strings.HasPrefix(path, "/") {
 		path = "/" + path
 	}
-	t.uri = "file:" + (&url.URL{Path: path}).EscapedPath()
+	if t.uri = "file:"; strings.HasPrefix(path, "/") {
+		t.uri = "file://" // and no host, or a path that begins with two slashes would be one
+	}
+	t.uri += (&url.URL{Path: path}).EscapedPath()
 	return t, nil
 }
 

@@ -21,6 +21,10 @@ type writer struct {
 	conn  *conn            // the leader's
 	known map[string]place // the leader's; see place
 
+	ctx  context.Context // of what no caller leads; done when the store closes
+	stop context.CancelFunc
+	on   sync.WaitGroup // leadOn
+
 	mu      sync.Mutex
 	leading bool
 	queue   []*request // of those who wait; empty if nobody leads
@@ -41,7 +45,9 @@ type request struct {
 const maxGroupBytes = 4 << 20
 
 func newWriter(db *database, c *conn) *writer {
-	return &writer{db: db, conn: c, known: make(map[string]place)}
+	w := &writer{db: db, conn: c, known: make(map[string]place)}
+	w.ctx, w.stop = context.WithCancel(context.Background())
+	return w
 }
 
 // submit makes a write and returns when it is committed, or has failed. If the
@@ -54,7 +60,7 @@ func (w *writer) submit(ctx context.Context, bytes int, apply func(context.Conte
 		w.mu.Unlock()
 		w.lead(ctx, r)
 		if w.more() {
-			go w.leadOn()
+			w.on.Go(w.leadOn)
 		}
 		return r.err
 	}
@@ -70,6 +76,13 @@ func (w *writer) submit(ctx context.Context, bytes int, apply func(context.Conte
 		<-r.done
 	}
 	return r.err
+}
+
+// close ends a lead whose last request was withdrawn.
+func (w *writer) close() error {
+	w.stop()
+	w.on.Wait()
+	return w.conn.close()
 }
 
 // withdraw takes a request out of the queue, if it is still there.
@@ -95,7 +108,7 @@ func (w *writer) more() bool {
 // leadOn makes what waits, until nothing does.
 func (w *writer) leadOn() {
 	for {
-		w.lead(context.Background(), nil)
+		w.lead(w.ctx, nil)
 		runtime.Gosched() // those who have their result may come with the next write
 		if !w.more() {
 			return
@@ -141,6 +154,9 @@ func (w *writer) lead(ctx context.Context, own *request) {
 // the transaction must not be committed.
 func (w *writer) together(group []*request) bool {
 	for _, r := range group {
+		if r.err = r.ctx.Err(); r.err != nil {
+			continue // it has changed nothing
+		}
 		r.err = r.applyTo(w)
 		if r.err != nil && !errors.Is(r.err, session.ErrConflict) {
 			return false
