@@ -34,6 +34,7 @@ type DriverBackend struct {
 	slots  slots
 	gate   *gate.Gate
 	leases sync.WaitGroup
+	ending chan struct{} // closed when no call is running any more
 }
 
 var (
@@ -44,7 +45,7 @@ var (
 // NewBackend returns a Backend that stores through d. All rules of Backend
 // hold for it if those of Driver hold for d. Close closes d.
 func NewBackend(d Driver, opts *BackendOptions) *DriverBackend {
-	b := &DriverBackend{driver: d, gate: gate.New()}
+	b := &DriverBackend{driver: d, gate: gate.New(), ending: make(chan struct{})}
 	if opts != nil {
 		b.opts = *opts
 	}
@@ -167,7 +168,7 @@ func (b *DriverBackend) Salvage(ctx context.Context, sessionID string) (Snapshot
 		return Snapshot{}, nil, wrapError("salvage", sessionID, err)
 	}
 	var damage []Damage
-	s.Messages = make([]Message, 0, len(lines))
+	s.First, s.Messages = 0, make([]Message, 0, len(lines))
 	for i, l := range lines {
 		m, err := DecodeMessage(l)
 		if l == nil {
@@ -176,6 +177,9 @@ func (b *DriverBackend) Salvage(ctx context.Context, sessionID string) (Snapshot
 		if err != nil {
 			damage = append(damage, Damage{Position: i + 1, Where: fmt.Sprintf("message %d", i+1), Err: err})
 			continue
+		}
+		if len(s.Messages) == 0 {
+			s.First = i + 1
 		}
 		s.Messages = append(s.Messages, m)
 	}
@@ -227,18 +231,20 @@ func (b *DriverBackend) List(ctx context.Context, opts *ListOptions) iter.Seq2[I
 		o = *opts
 	}
 	return func(yield func(Info, error) bool) {
-		if err := b.list(ctx, o, func(i Info) bool { return yield(i, nil) }); err != nil {
-			yield(Info{}, wrapError("list", "", err))
+		if at, err := b.list(ctx, o, func(i Info) bool { return yield(i, nil) }); err != nil {
+			yield(at, wrapError("list", at.ID, err))
 		}
 	}
 }
 
-func (b *DriverBackend) list(ctx context.Context, o ListOptions, yield func(Info) bool) error {
+// list returns with an error that is one session's what After needs to continue
+// behind it.
+func (b *DriverBackend) list(ctx context.Context, o ListOptions, yield func(Info) bool) (Info, error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return Info{}, err
 	}
 	if err := o.Check(); err != nil {
-		return err
+		return Info{}, err
 	}
 	q := HeadQuery{Prefix: o.Prefix, Since: o.UpdatedSince, Limit: o.Limit}
 	if o.After != nil {
@@ -249,24 +255,24 @@ func (b *DriverBackend) list(ctx context.Context, o ListOptions, yield func(Info
 	for n := 0; o.Limit == 0 || n < o.Limit; {
 		h, err, ok := b.nextHead(next)
 		if err != nil {
-			return contextError(ctx, err)
+			return Info{}, contextError(ctx, err)
 		}
 		if !ok {
-			return nil
+			return Info{}, nil
 		}
 		if expired(h.Expires, b.now()) {
 			continue
 		}
 		info, err := infoOf(h)
 		if err != nil {
-			return fmt.Errorf("session %q: %w", h.ID, err)
+			return Info{ID: h.ID, Updated: h.Updated}, err
 		}
 		if !yield(info) {
-			return nil
+			return Info{}, nil
 		}
 		n++
 	}
-	return nil
+	return Info{}, nil
 }
 
 // nextHead holds Close back only while the driver works, not while the caller
@@ -284,6 +290,7 @@ func (b *DriverBackend) Close() error {
 	if !b.gate.Close() {
 		return nil
 	}
+	close(b.ending)
 	b.leases.Wait()
 	return b.driver.Close()
 }
@@ -292,7 +299,14 @@ func wrapError(op, id string, err error) error {
 	if err == nil {
 		return nil
 	}
+	var inner *Error
+	if errors.As(err, &inner) && inner.Op == op && inner.SessionID == id {
+		return err
+	}
 	e := &Error{Op: op, SessionID: id, Err: err}
+	if inner != nil {
+		e.Current = inner.Current
+	}
 	var c *conflict
 	if errors.As(err, &c) {
 		e.Err, e.Current = ErrConflict, c.current

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/session"
 	"github.com/holdfast-go/session/storetest"
@@ -62,7 +64,10 @@ func (d *faultyDriver) Commit(ctx context.Context, id string, c session.Commit) 
 	if fault < 2*percent {
 		return errInjected
 	}
-	return d.memDriver.Commit(ctx, id, c) // and the driver tries again
+	if err = d.memDriver.Commit(ctx, id, c); errors.Is(err, session.ErrConflict) { // and the driver tries again
+		err = errInjected // of the first try
+	}
+	return err
 }
 
 func TestAppendsUnderFaultsAreStoredOnce(t *testing.T) {
@@ -325,4 +330,87 @@ func texts(t *testing.T, s session.Store, id string) (texts []string) {
 		texts = append(texts, m.Text())
 	}
 	return texts
+}
+
+// An append beside an Update does not make it edit again.
+func TestUpdateEditsOnceBesideAppends(t *testing.T) {
+	d := &stepDriver{memDriver: newMemDriver()}
+	b, other := session.NewBackend(d, nil), session.NewBackend(d.memDriver, nil)
+	save(t, b, "s", "0")
+	edits := 0
+	info, err := b.Update(t.Context(), "s", func(m *session.Meta) error {
+		if edits++; edits == 1 {
+			if _, err := other.Append(t.Context(), "s", storetest.Messages(1), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.Cost++
+		return nil
+	})
+	if err != nil || edits != 1 || info.Cost != 1 || info.Messages != 2 {
+		t.Errorf("Update beside an append: %d edits, %+v, %v; want one edit and both changes", edits, info, err)
+	}
+}
+
+// hungDriver answers no Commit until it is released.
+type hungDriver struct {
+	*memDriver
+	hung    atomic.Bool
+	release chan struct{}
+}
+
+func (d *hungDriver) Commit(ctx context.Context, id string, c session.Commit) error {
+	if d.hung.Load() {
+		<-d.release // whatever the context says
+	}
+	return d.memDriver.Commit(ctx, id, c)
+}
+
+// A holder whose store hangs learns by the end of the term that others may have
+// its lease.
+func TestLeaseIsLostInTimeWhenTheDriverHangs(t *testing.T) {
+	d := &hungDriver{memDriver: newMemDriver(), release: make(chan struct{})}
+	b := session.NewBackend(d, nil)
+	const term = 300 * time.Millisecond
+	lease, err := b.Lock(t.Context(), "s", &session.LockOptions{Term: term})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.hung.Store(true)
+	select {
+	case <-lease.Done():
+	case <-time.After(10 * term):
+		t.Errorf("Done is not closed after %v, with a term of %v", 10*term, term)
+	}
+	d.hung.Store(false)
+	close(d.release)
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// One damaged session does not hide those behind it in a list.
+func TestListContinuesBehindDamage(t *testing.T) {
+	d := newMemDriver()
+	b := session.NewBackend(d, nil)
+	for _, id := range []string{"old", "damaged", "new"} {
+		save(t, b, id, "x")
+	}
+	s := d.sessions["damaged"]
+	s.head.Record = nil
+	d.sessions["damaged"] = s
+	var got []string
+	var after *session.Info
+	for range 3 {
+		for info, err := range b.List(t.Context(), &session.ListOptions{After: after}) {
+			if err != nil && !errors.Is(err, session.ErrCorrupt) {
+				t.Fatal(err)
+			}
+			got = append(got, fmt.Sprint(info.ID, " ", err == nil))
+			after = &info
+		}
+	}
+	if want := []string{"new true", "damaged false", "old true"}; !slices.Equal(got, want) {
+		t.Errorf("List, continued: %q, want %q", got, want)
+	}
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -235,6 +236,7 @@ func (b *DriverBackend) update(ctx context.Context, id string, edit func(*Meta) 
 	}
 	defer b.gate.Leave()
 	w := attempt{token: newToken()}
+	var edited editedMeta
 	for try := 0; ; try++ {
 		h, err := b.driver.Head(ctx, id)
 		if err != nil {
@@ -250,19 +252,13 @@ func (b *DriverBackend) update(ctx context.Context, id string, edit func(*Meta) 
 		if cur.record == nil {
 			return Info{}, ErrNotFound
 		}
-		info, err := infoOf(h)
-		if err != nil {
-			return Info{}, err
-		}
-		if err := edit(&info.Meta); err != nil {
-			return Info{}, err
-		}
-		meta, err := EncodeMeta(info.Meta)
-		if err != nil {
-			return Info{}, err
+		if edited.life != cur.life || !bytes.Equal(edited.from, h.Meta) {
+			if edited, err = editMeta(h, cur.life, edit); err != nil {
+				return Info{}, err
+			}
 		}
 		now := b.now()
-		_, commit := cur.next(id, change{keep: h.Count, meta: meta, setMeta: true}, w, now, b.expiry(now))
+		_, commit := cur.next(id, change{keep: h.Count, meta: edited.to, setMeta: true}, w, now, b.expiry(now))
 		made, seen, err := b.try(ctx, id, commit, func(c *current) bool { _, done := w.applied(c); return done })
 		if err != nil {
 			return Info{}, err
@@ -276,6 +272,25 @@ func (b *DriverBackend) update(ctx context.Context, id string, edit func(*Meta) 
 			}
 		}
 	}
+}
+
+// editedMeta is what an Update has made of a Meta. It is good for another try
+// if only messages were written meanwhile.
+type editedMeta struct {
+	life     uint64 // of the session
+	from, to []byte
+}
+
+func editMeta(h Head, life uint64, edit func(*Meta) error) (editedMeta, error) {
+	info, err := infoOf(h)
+	if err != nil {
+		return editedMeta{}, err
+	}
+	if err := edit(&info.Meta); err != nil {
+		return editedMeta{}, err
+	}
+	to, err := EncodeMeta(info.Meta)
+	return editedMeta{life, h.Meta, to}, err
 }
 
 // Delete implements Catalog.

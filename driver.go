@@ -24,19 +24,22 @@ import (
 // another, and ErrTooLarge for what the driver can't hold; both before
 // anything is written. After any other error the write may or may not have
 // been made, or may yet be: the caller finds out by reading the head. A driver
-// that retries by itself may report ErrConflict for a write of its own that
-// had succeeded; the caller recognises it by the head. Range returns an error
+// that retries by itself must not take its own write for another's: a conflict
+// that a later try meets is reported as the error of the earlier one. Range returns an error
 // that wraps ErrConflict if the history that the head describes is no longer
 // there. No other method returns ErrConflict, and none returns ErrNotFound:
 // what does not exist is the zero Head. Damage is ErrCorrupt, data of a newer
 // format ErrNewerFormat. When the context is done the error wraps the
 // context's. Error texts hold no message content.
 //
-// Ownership. The driver keeps no slice that it is given and returns none that
-// it keeps.
+// Ownership. The driver keeps and changes no slice that it is given and returns
+// none that it keeps.
+//
+// Times are kept to the nanosecond, from 1678 to 2262.
 //
 // Concurrency. All methods may be called from any goroutine. Close is called
-// once, when no other call is running, and none comes after it.
+// once, when no other call is running, and none comes after it; a Heads that is
+// left in the middle may be ended after it.
 type Driver interface {
 	// Head returns the head of a session, the zero Head if there is none. It
 	// never returns an older head than a Commit that had already returned.

@@ -94,6 +94,9 @@ func readSession(ctx context.Context, b Backend, id string, opts *ReadOptions) (
 	if err != nil {
 		return Snapshot{}, Info{}, err
 	}
+	if s.Version == Absent {
+		return Snapshot{}, Info{}, ErrNotFound
+	}
 	info, err := b.Info(ctx, id)
 	return s, info, err
 }
@@ -109,7 +112,9 @@ func createSession(ctx context.Context, b Backend, id string, messages []Message
 		return nil
 	})
 	if err != nil {
-		undo := b.Delete(context.WithoutCancel(ctx), id, &WriteOptions{IfVersion: v})
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveTimeout)
+		defer cancel()
+		undo := b.Delete(ctx, id, &WriteOptions{IfVersion: v})
 		return Info{}, errors.Join(err, undo)
 	}
 	return info, nil

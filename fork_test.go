@@ -60,6 +60,21 @@ func TestForkTakesWhatItIsTold(t *testing.T) {
 	}
 }
 
+func TestForkErrorsName(t *testing.T) {
+	b := memstore.New(nil)
+	save(t, b, "old", "0")
+	save(t, b, "new", "0")
+	info, err := b.Info(t.Context(), "new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = session.Fork(t.Context(), b, "old", "new", nil)
+	var e *session.Error
+	if !errors.As(err, &e) || e.Op != "fork" || e.SessionID != "old" || e.Current != info.Version {
+		t.Errorf("Fork onto a session = %+v, want the version that it is at", e)
+	}
+}
+
 func TestCopyBetweenStores(t *testing.T) {
 	ctx := t.Context()
 	src, dst := memstore.New(nil), session.NewBackend(newMemDriver(), nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 )
@@ -44,7 +45,8 @@ func (b *DriverBackend) lock(ctx context.Context, id string, o LockOptions) (*le
 	if o.Term == 0 {
 		o.Term = DefaultLockTerm
 	}
-	l := &lease{b: b, id: id, slot: b.slots.enter(id), term: o.Term, done: make(chan struct{}), stop: make(chan struct{})}
+	l := &lease{b: b, id: id, slot: b.slots.enter(id), term: o.Term, token: newToken(), done: make(chan struct{}), stop: make(chan struct{})}
+	l.end = sync.OnceFunc(func() { close(l.done) })
 	if err := l.acquire(ctx, o.NoWait); err != nil {
 		b.slots.leave(l.slot)
 		return nil, err
@@ -53,47 +55,52 @@ func (b *DriverBackend) lock(ctx context.Context, id string, o LockOptions) (*le
 	return l, nil
 }
 
-// lease is a Lease. Its goroutine, keep, owns rev and expires once it is held.
+// lease is a Lease. Its goroutine, keep, owns rev, expires and until once it is
+// held.
 type lease struct {
 	b       *DriverBackend
 	id      string
 	slot    *slot
 	term    time.Duration
-	rev     string    // of the lease's head, as this holder last wrote it
+	token   uint64    // in all revisions that this holder writes
+	writes  uint64    // how many
+	rev     string    // of the lease's head, as this holder last saw it
 	expires time.Time // by the store's clock
+	until   time.Time // the same, by this process's own
 
-	done    chan struct{} // closed when the lease has ended
+	done    chan struct{}
+	end     func()        // closes done, once
 	stop    chan struct{} // closed by Release
 	stopped sync.Once
 	ended   error // of giving it up; read after done
 }
 
 func (l *lease) acquire(ctx context.Context, noWait bool) error {
+	waited := false
 	for wait := minLeasePoll; ; wait = min(2*wait, maxLeasePoll) {
 		wake := l.slot.waker()
-		if l.closing() {
-			return ErrClosed
-		}
 		h, err := l.b.driver.Head(ctx, leaseID(l.id))
-		if err != nil {
-			return contextError(ctx, err)
-		}
-		if h.Rev == "" || expired(h.Expires, l.b.now()) {
-			held, err := l.write(ctx, h.Rev)
-			if held && l.closing() { // it may have been free for that reason
-				l.giveUp()
-				return ErrClosed
-			}
-			if held || err != nil {
-				return err
-			}
-			if !noWait {
+		if err == nil && (h.Rev == "" || expired(h.Expires, l.b.now())) {
+			var held bool
+			if held, err = l.write(ctx, h.Rev); held {
+				if time.Now().Before(l.until) && !expired(l.expires, l.b.now()) {
+					return nil
+				}
+				err = l.giveUp() // it took longer than the term
+			} else if err == nil && !noWait {
 				continue // another came first: see who
 			}
+		}
+		if err != nil {
+			if waited && ctx.Err() != nil {
+				err = fmt.Errorf("%w: %w", ErrLocked, err)
+			}
+			return contextError(ctx, err)
 		}
 		if noWait {
 			return ErrLocked
 		}
+		waited = true
 		t := time.NewTimer(wait)
 		select {
 		case <-wake:
@@ -110,69 +117,73 @@ func (l *lease) acquire(ctx context.Context, noWait bool) error {
 	}
 }
 
-// closing reports whether Close has begun.
-func (l *lease) closing() bool {
-	select {
-	case <-l.b.gate.Closing():
-		return true
-	default:
-		return false
-	}
-}
-
 // write makes the lease this holder's for another term, if its head is still
 // at revision ifRev. If the reply is lost it looks what became of it.
 func (l *lease) write(ctx context.Context, ifRev string) (held bool, err error) {
-	now := l.b.now()
-	rev := stamp{1, newToken()}.String()
+	now, until := l.b.now(), time.Now().Add(l.term)
+	l.writes++
+	rev := stamp{l.writes, l.token}.String()
 	head := Head{ID: leaseID(l.id), Rev: rev, Base: rev, Updated: now, Expires: now.Add(l.term), Record: []byte{recordFormat}}
 	err = l.b.driver.Commit(ctx, head.ID, Commit{IfRev: ifRev, Head: &head, SetMeta: true})
 	if err != nil {
-		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveTimeout)
-		defer cancel()
-		h, lookErr := l.b.driver.Head(look, head.ID)
-		if lookErr != nil || h.Rev != rev {
-			if errors.Is(err, ErrConflict) {
-				err = lookErr
-			}
+		h, mine, lookErr := l.look(ctx)
+		switch {
+		case mine && h.Rev != rev && h.Rev != ifRev: // an earlier write, which came late
+			return l.write(ctx, h.Rev)
+		case !mine && errors.Is(err, ErrConflict):
+			return false, contextError(ctx, lookErr)
+		case h.Rev != rev:
 			return false, contextError(ctx, err)
 		}
 	}
-	l.rev, l.expires = rev, head.Expires
+	l.rev, l.expires, l.until = rev, head.Expires, until
 	return true, nil
+}
+
+// look reads the lease's head and reports whether it is this holder's.
+func (l *lease) look(ctx context.Context) (h Head, mine bool, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(resolveTimeout, l.term))
+	defer cancel()
+	h, err = l.b.driver.Head(ctx, leaseID(l.id))
+	return h, err == nil && strings.HasSuffix(h.Rev, stamp{0, l.token}.String()[1:]), err
 }
 
 // keep renews the lease until it is released, lost, or the store closes.
 func (l *lease) keep() {
 	defer l.b.slots.leave(l.slot)
 	defer l.slot.wakeAll()
-	defer close(l.done)
-	every := l.term / 3
-	lost := time.NewTimer(l.term) // whatever the store's clock says
+	defer l.end()
+	lost := time.AfterFunc(time.Until(l.until), l.end) // whatever driver and clock do
 	defer lost.Stop()
+	every := l.term / 3
 	t := time.NewTicker(every)
 	defer t.Stop()
 	for {
 		select {
 		case <-l.stop:
-			l.ended = l.giveUp()
+			if err := l.giveUp(); lost.Stop() {
+				l.ended = err
+			}
 			return
-		case <-l.b.gate.Closing():
+		case <-l.b.ending:
 			l.giveUp()
 			return
-		case <-lost.C:
+		case <-l.done:
 			return
 		case <-t.C:
 			if expired(l.expires, l.b.now()) {
+				l.end()
 				l.giveUp()
 				return
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), every)
 			held, err := l.write(ctx, l.rev)
 			cancel()
-			if held {
-				lost.Reset(l.term)
-			} else if err == nil {
+			if !held && err == nil {
+				return
+			}
+			if !lost.Reset(time.Until(l.until)) { // too late
+				l.giveUp()
 				return
 			}
 		}
@@ -184,10 +195,17 @@ func (l *lease) giveUp() error {
 	ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout)
 	defer cancel()
 	err := l.b.driver.Commit(ctx, leaseID(l.id), Commit{IfRev: l.rev})
-	if errors.Is(err, ErrConflict) {
+	if err == nil {
 		return nil
 	}
-	return err
+	h, mine, lookErr := l.look(ctx)
+	switch {
+	case mine && h.Rev != l.rev: // a renewal that came late
+		return l.b.driver.Commit(ctx, leaseID(l.id), Commit{IfRev: h.Rev})
+	case mine || lookErr != nil:
+		return err
+	}
+	return nil
 }
 
 // Done implements Lease.
@@ -196,6 +214,11 @@ func (l *lease) Done() <-chan struct{} { return l.done }
 // Release implements Lease.
 func (l *lease) Release(ctx context.Context) error {
 	l.stopped.Do(func() { close(l.stop) })
+	select {
+	case <-l.done:
+		return wrapError("release", l.id, l.ended)
+	default:
+	}
 	select {
 	case <-l.done:
 		return wrapError("release", l.id, l.ended)

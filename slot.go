@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// maxIdleSlots is how many sessions a DriverBackend remembers the heads of: a
-// kilobyte each at most.
+// maxIdleSlots is how many sessions a DriverBackend remembers the heads of:
+// half a kilobyte each, two if all their writes have keys.
 const maxIdleSlots = 4096
 
 // slot is what one process shares about one session: whose turn it is to
@@ -37,8 +37,8 @@ func (s *slots) enter(id string) *slot {
 		if s.m == nil {
 			s.m = make(map[string]*slot)
 		}
-		s.m[id] = sl
 		s.evict()
+		s.m[id] = sl
 	}
 	sl.users++
 	return sl
@@ -50,16 +50,15 @@ func (s *slots) leave(sl *slot) {
 	s.mu.Unlock()
 }
 
-// evict forgets some idle slot if there are too many. Which one does not
-// matter: a session in use is soon known again.
+// evict forgets idle slots while there are too many. Which does not matter: a
+// session in use is soon known again.
 func (s *slots) evict() {
-	if len(s.m) <= maxIdleSlots {
-		return
-	}
 	for id, sl := range s.m {
+		if len(s.m) < maxIdleSlots {
+			return
+		}
 		if sl.users == 0 {
 			delete(s.m, id)
-			return
 		}
 	}
 }

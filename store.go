@@ -51,8 +51,9 @@ type Catalog interface {
 	// Info describes one session, or returns ErrNotFound.
 	Info(ctx context.Context, sessionID string) (Info, error)
 
-	// List yields sessions, newest update first. After an error it stops.
-	// nil options: all sessions.
+	// List yields sessions, newest update first. After an error it stops. If
+	// the error is one session's, the Info beside it has the ID and Updated by
+	// which another List continues behind it. nil options: all sessions.
 	List(ctx context.Context, opts *ListOptions) iter.Seq2[Info, error]
 
 	// Update changes a session's Meta through change, and returns what it has
@@ -111,7 +112,8 @@ type Locker interface {
 // a conflict with itself, and never repeats a Delete onto a session that was
 // re-created since. A caller's retry with the same Key writes nothing and
 // returns the first call's version, at least while fewer than 32 other keyed
-// writes to the session came between.
+// writes to the session came between. (A write that changed nothing is not
+// remembered.)
 //
 // Reads. Who has written sees what was written. Only what a read asks for is
 // transferred. Snapshots with equal Base are of one history that only grew. A
@@ -193,7 +195,7 @@ type WriteOptions struct {
 	// Key makes the caller's own retries safe: 1 to 64 bytes, the same for
 	// all tries of one write and different for different writes of the
 	// session. It is checked before IfVersion, and nothing else is compared.
-	// Empty: no key.
+	// A write that changes nothing is not remembered. Empty: no key.
 	Key string
 }
 
@@ -268,7 +270,8 @@ type Lease interface {
 	// Done is closed when the lease has ended: by Release, by Close of the
 	// store, or because it could not be renewed in time.
 	Done() <-chan struct{}
-	// Release gives the lease up. Of a lease that has ended it does nothing.
+	// Release gives the lease up, also if ctx is done, which only ends the
+	// wait for it. Of a lease that has ended it does nothing.
 	Release(ctx context.Context) error
 }
 

@@ -80,7 +80,7 @@ func (s *Store) list(ctx context.Context, o session.ListOptions) ([]session.Info
 		sh := &s.shards[i]
 		sh.mu.RLock()
 		within := sh.sessions
-		if f := folder(o.Prefix); f != "" {
+		if f := o.Prefix[:strings.LastIndexByte(o.Prefix, '/')+1]; f != "" {
 			within = sh.folders[f]
 		}
 		for id, e := range within {

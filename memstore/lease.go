@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +17,13 @@ type leases struct {
 	closing <-chan struct{} // of the store
 	mu      sync.Mutex
 	held    map[string]*lease
-	freed   chan struct{} // closed, and replaced, when any lease ends
+	waiting map[string][]*waiter // first come, first served
+}
+
+// waiter is a Lock that waits.
+type waiter struct {
+	term time.Duration
+	got  chan *lease // holds one
 }
 
 // lease is a session.Lease. Its fields are guarded by leases.mu.
@@ -31,7 +38,7 @@ type lease struct {
 
 func (a *leases) init(now func() time.Time, closing <-chan struct{}) {
 	a.now, a.closing = now, closing
-	a.held, a.freed = make(map[string]*lease), make(chan struct{})
+	a.held, a.waiting = make(map[string]*lease), make(map[string][]*waiter)
 }
 
 // Lock implements session.Locker.
@@ -58,38 +65,50 @@ func (s *Store) Lock(ctx context.Context, sessionID string, opts *session.LockOp
 }
 
 func (a *leases) take(ctx context.Context, id string, o session.LockOptions) (*lease, error) {
-	for {
-		a.mu.Lock()
-		holder := a.held[id]
-		if holder != nil && holder.expired() {
-			holder.end()
-			holder = nil
-		}
-		if holder == nil {
-			l := &lease{all: a, id: id, term: o.Term, expires: a.now().Add(o.Term), done: make(chan struct{})}
-			l.renew = time.AfterFunc(o.Term/3, l.extend)
-			a.held[id] = l
-			a.mu.Unlock()
-			return l, nil
-		}
-		freed := a.freed
-		a.mu.Unlock()
-		if o.NoWait {
-			return nil, session.ErrLocked
-		}
-		poll := time.NewTimer(o.Term / 3) // the store's clock may end a lease
-		select {
-		case <-freed:
-		case <-poll.C:
-		case <-ctx.Done():
-			poll.Stop()
-			return nil, fmt.Errorf("%w: %w", session.ErrLocked, ctx.Err())
-		case <-a.closing:
-			poll.Stop()
-			return nil, session.ErrClosed
-		}
-		poll.Stop()
+	a.mu.Lock()
+	if holder := a.held[id]; holder != nil && holder.expired() {
+		holder.end()
 	}
+	if a.held[id] == nil {
+		defer a.mu.Unlock()
+		return a.give(id, o.Term), nil
+	}
+	if o.NoWait {
+		a.mu.Unlock()
+		return nil, session.ErrLocked
+	}
+	w := &waiter{o.Term, make(chan *lease, 1)}
+	a.waiting[id] = append(a.waiting[id], w)
+	a.mu.Unlock()
+	var err error
+	select {
+	case l := <-w.got:
+		return l, nil
+	case <-ctx.Done():
+		err = fmt.Errorf("%w: %w", session.ErrLocked, ctx.Err())
+	case <-a.closing:
+		err = session.ErrClosed
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	select {
+	case l := <-w.got: // at the last moment: for the next
+		l.end()
+	default:
+		a.waiting[id] = slices.DeleteFunc(a.waiting[id], func(x *waiter) bool { return x == w })
+		if len(a.waiting[id]) == 0 {
+			delete(a.waiting, id)
+		}
+	}
+	return nil, err
+}
+
+// give makes a lease that is free somebody's. The caller holds leases.mu.
+func (a *leases) give(id string, term time.Duration) *lease {
+	l := &lease{all: a, id: id, term: term, expires: a.now().Add(term), done: make(chan struct{})}
+	l.renew = time.AfterFunc(term/3, l.extend)
+	a.held[id] = l
+	return l
 }
 
 func (l *lease) expired() bool { return !l.all.now().Before(l.expires) }
@@ -109,13 +128,18 @@ func (l *lease) extend() {
 	l.renew.Reset(l.term / 3)
 }
 
-// end ends a lease that is held. The caller holds leases.mu.
+// end ends a lease that is held; who waits longest has it next. The caller holds
+// leases.mu.
 func (l *lease) end() {
 	delete(l.all.held, l.id)
 	l.renew.Stop()
 	close(l.done)
-	close(l.all.freed)
-	l.all.freed = make(chan struct{})
+	if q := l.all.waiting[l.id]; len(q) > 0 {
+		if l.all.waiting[l.id] = q[1:]; len(q) == 1 {
+			delete(l.all.waiting, l.id)
+		}
+		q[0].got <- l.all.give(l.id, q[0].term)
+	}
 }
 
 // close ends all leases. No Lock is running any more.

@@ -13,10 +13,10 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -47,8 +47,8 @@ type Store struct {
 
 var _ session.Backend = (*Store)(nil)
 
-// shard is a part of the sessions. Sessions in folders are indexed by the first
-// folder of their ID, so that listing a folder does not look at the others.
+// shard is a part of the sessions. Sessions in folders are indexed by each of
+// them, so that listing a folder does not look at what is not in it.
 type shard struct {
 	mu       sync.RWMutex
 	sessions map[string]*entry
@@ -181,14 +181,22 @@ func (e *entry) current() stamp {
 	return e.version
 }
 
-// folder returns the first folder of an ID or prefix, with its slash, or "".
-func folder(id string) string { return id[:strings.IndexByte(id, '/')+1] }
+// folders yields the folders that an ID is in, each with its slash.
+func folders(id string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range len(id) {
+			if id[i] == '/' && !yield(id[:i+1]) {
+				return
+			}
+		}
+	}
+}
 
 // create begins a session anew.
 func (sh *shard) create(id string, now time.Time) *entry {
 	e := &entry{life: rand.Uint64(), created: now}
 	sh.sessions[id] = e
-	if f := folder(id); f != "" {
+	for f := range folders(id) {
 		if sh.folders[f] == nil {
 			sh.folders[f] = make(map[string]*entry)
 		}
@@ -199,10 +207,11 @@ func (sh *shard) create(id string, now time.Time) *entry {
 
 func (sh *shard) remove(id string) {
 	delete(sh.sessions, id)
-	f := folder(id)
-	delete(sh.folders[f], id)
-	if len(sh.folders[f]) == 0 {
-		delete(sh.folders, f)
+	for f := range folders(id) {
+		delete(sh.folders[f], id)
+		if len(sh.folders[f]) == 0 {
+			delete(sh.folders, f)
+		}
 	}
 }
 

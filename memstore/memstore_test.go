@@ -56,3 +56,27 @@ func TestExpiredSessionsAreFreed(t *testing.T) {
 		t.Errorf("%d sessions in memory, want the 1000 live ones", n)
 	}
 }
+
+func TestListOfANestedFolder(t *testing.T) {
+	s := memstore.New(nil)
+	for _, id := range []string{"t/u/1", "t/u/2", "t/u2/1", "t/u", "t/u/v/w", "u/1"} {
+		if err := s.Save(t.Context(), id, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Delete(t.Context(), "t/u/2", nil); err != nil {
+		t.Fatal(err)
+	}
+	for prefix, want := range map[string]int{"t/u/": 2, "t/": 4, "t/u/v/": 1, "t/u/v/w": 1, "t/u": 4, "u/": 1, "": 5, "x/": 0} {
+		n := 0
+		for _, err := range s.List(t.Context(), &session.ListOptions{Prefix: prefix}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if n != want {
+			t.Errorf("List of %q yields %d sessions, want %d", prefix, n, want)
+		}
+	}
+}
