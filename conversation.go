@@ -158,12 +158,13 @@ func (c *Conversation) View(ctx context.Context) ([]Message, error) {
 // them. The write outlives ctx, up to WriteTimeout; if ctx is done before the
 // call, that changes nothing.
 func (c *Conversation) Append(ctx context.Context, messages ...Message) error {
-	if len(messages) == 0 {
+	return c.appendOwned(ctx, CloneMessages(messages))
+}
+
+// appendOwned is Append of messages that nobody will change.
+func (c *Conversation) appendOwned(ctx context.Context, added []Message) (err error) {
+	if len(added) == 0 {
 		return nil
-	}
-	added, err := Canonical(messages)
-	if err != nil {
-		return wrapError("append", c.id, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -113,7 +113,8 @@ type (
 		Result *ToolResultBlock
 	}
 	// AfterMessageAppendedHook comes after each message that the loop has
-	// added to the history, behind those of the BeforeStreamHook.
+	// added to the history, behind those of the BeforeStreamHook. Message is
+	// the history's own and not to be changed.
 	AfterMessageAppendedHook struct {
 		Stream  *Stream
 		Message Message

@@ -115,7 +115,7 @@ func (p *SessionPlugin) afterMessageAppended(ctx context.Context, e *AfterMessag
 	if st == nil {
 		return nil
 	}
-	return st.conversation.Append(ctx, e.Message)
+	return st.conversation.appendOwned(ctx, []Message{e.Message}) // History is not to be changed
 }
 
 func (p *SessionPlugin) afterStream(ctx context.Context, e *AfterStreamHook) error {

@@ -71,6 +71,7 @@ type entry struct {
 }
 
 type keyedWrite struct {
+	hash    uint64 // of key, which is compared only if it is the same
 	key     string
 	version stamp
 }
@@ -133,9 +134,9 @@ func OpenURL(ctx context.Context, rawURL string) (session.Backend, error) {
 
 func (s *Store) now() time.Time { return s.opts.Clock().Round(0).UTC() }
 
-func (s *Store) shard(id string) *shard {
-	return &s.shards[maphash.String(s.seed, id)%uint64(len(s.shards))]
-}
+func (s *Store) hash(text string) uint64 { return maphash.String(s.seed, text) }
+
+func (s *Store) shard(id string) *shard { return &s.shards[s.hash(id)%uint64(len(s.shards))] }
 
 // begin admits a call. If it returns no error, the caller calls s.gate.Leave.
 func (s *Store) begin(ctx context.Context, id string) error {

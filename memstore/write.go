@@ -113,7 +113,7 @@ func (s *Store) write(ctx context.Context, op, id string, opts *session.WriteOpt
 	e := sh.get(id, now)
 	var old []session.Message
 	if e != nil {
-		if v, found := e.keyed(o.Key); found {
+		if v, found := e.keyed(o.Key, s.hash(o.Key)); found {
 			return v, nil
 		}
 		old = e.messages
@@ -134,22 +134,23 @@ func (s *Store) write(ctx context.Context, op, id string, opts *session.WriteOpt
 		e.base = e.version
 	}
 	if o.Key != "" {
-		e.keys = append(e.keys[max(0, len(e.keys)+1-keptKeys):], keyedWrite{o.Key, e.version})
+		e.keys = append(e.keys[max(0, len(e.keys)+1-keptKeys):], keyedWrite{s.hash(o.Key), o.Key, e.version})
 	}
 	s.touch(sh, e, now)
 	return e.version, nil
 }
 
 // keyed returns what the write with a key has led to.
-func (e *entry) keyed(key string) (stamp, bool) {
+func (e *entry) keyed(key string, hash uint64) (stamp, bool) {
 	if key == "" {
 		return stamp{}, false
 	}
-	i := slices.IndexFunc(e.keys, func(k keyedWrite) bool { return k.key == key })
-	if i < 0 {
-		return stamp{}, false
+	for i := range e.keys {
+		if k := &e.keys[i]; k.hash == hash && k.key == key {
+			return k.version, true
+		}
 	}
-	return e.keys[i].version, true
+	return stamp{}, false
 }
 
 // checkVersion returns ErrConflict if a session is not at the required version.
