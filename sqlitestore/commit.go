@@ -53,15 +53,8 @@ const (
 	movingMeta = `UPDATE sessions SET base = ?2, listed = ?3, due = ?4, meta = ?5 WHERE number = ?1`
 )
 
-// insertBodies are insertBody for as many rows as the index says. Statements
-// for all numbers up to rowsAtOnce would fill memory; a batch of a turn's few
-// messages, and long histories, are what there is.
-var insertBodies = func() (queries [rowsAtOnce + 1]string) {
-	for _, n := range []int{1, 2, 3, 4, 5, 6, 7, 8, rowsAtOnce} {
-		queries[n] = insertBody + strings.Repeat(", (?, ?)", n-1)
-	}
-	return queries
-}()
+// insertBodies is insertBody for rowsAtOnce rows.
+var insertBodies = insertBody + strings.Repeat(", (?, ?)", rowsAtOnce-1)
 
 // Commit implements session.Driver.
 func (d *database) Commit(ctx context.Context, id string, c session.Commit) error {
@@ -217,15 +210,19 @@ func (w *writer) add(ctx context.Context, p place, c *session.Commit) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n := min(len(bodies), rowsAtOnce)
-		for n > 1 && (insertBodies[n] == "" || sizeOf(bodies[:n]) > bytesAtOnce) {
-			n = min(n-1, 8)
+		n := 1
+		if len(bodies) >= rowsAtOnce && sizeOf(bodies[:rowsAtOnce]) <= bytesAtOnce {
+			n = rowsAtOnce
 		}
 		args := make([]driver.Value, 0, 2*rowsAtOnce)
 		for i, b := range bodies[:n] {
 			args = append(args, first+int64(i), string(b))
 		}
-		if _, err := w.conn.run(insertBodies[n], args...); err != nil {
+		query := insertBody
+		if n > 1 {
+			query = insertBodies
+		}
+		if _, err := w.conn.run(query, args...); err != nil {
 			return err
 		}
 		first, bodies = first+int64(n), bodies[n:]
