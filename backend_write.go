@@ -141,7 +141,7 @@ func (b *DriverBackend) writeChecked(ctx context.Context, id string, o WriteOpti
 		}
 		now := b.now()
 		next, commit := known.next(id, ch, w, now, b.expiry(now))
-		made, seen, err := b.try(ctx, id, commit, func(c *current) bool { _, done := w.applied(c); return done })
+		made, seen, err := b.try(ctx, id, commit, w.shows)
 		if err != nil {
 			return "", err
 		}
@@ -186,6 +186,11 @@ func (a attempt) applied(c *current) (stamp, bool) {
 		return stamp{}, false
 	}
 	return c.find(a.tokenIn(c.life))
+}
+
+func (a attempt) shows(c *current) bool {
+	_, shown := a.applied(c)
+	return shown
 }
 
 // current reads a session's head.
@@ -259,7 +264,7 @@ func (b *DriverBackend) update(ctx context.Context, id string, edit func(*Meta) 
 		}
 		now := b.now()
 		_, commit := cur.next(id, change{keep: h.Count, meta: edited.to, setMeta: true}, w, now, b.expiry(now))
-		made, seen, err := b.try(ctx, id, commit, func(c *current) bool { _, done := w.applied(c); return done })
+		made, seen, err := b.try(ctx, id, commit, w.shows)
 		if err != nil {
 			return Info{}, err
 		}

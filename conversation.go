@@ -193,9 +193,6 @@ func (c *Conversation) appendOwned(ctx context.Context, added []Message) (err er
 // appendToLog appends at the version that is known, and settles conflicts.
 func (c *Conversation) appendToLog(ctx context.Context, added []Message) error {
 	opts := &WriteOptions{IfVersion: c.version, Key: newKey()}
-	if c.opts.OnConflict == ConflictAppend {
-		opts.IfVersion = AnyVersion
-	}
 	for {
 		var v Version
 		err := c.retry(ctx, func() (err error) {
@@ -203,18 +200,20 @@ func (c *Conversation) appendToLog(ctx context.Context, added []Message) error {
 			return err
 		})
 		switch {
-		case err == nil && c.opts.OnConflict == ConflictAppend:
-			return c.catchUp(ctx)
+		case err == nil && opts.IfVersion == AnyVersion: // behind what another wrote
+			return c.catchUp(ctx, false)
 		case err == nil:
 			c.messages, c.version = append(c.messages, added...), v
 			return nil
-		case c.opts.OnConflict == ConflictReload && errors.Is(err, ErrConflict):
-			if err := c.reload(ctx); err != nil {
+		case !errors.Is(err, ErrConflict) || c.opts.OnConflict == ConflictFail:
+			return err
+		case c.opts.OnConflict == ConflictAppend:
+			opts.IfVersion = AnyVersion
+		default:
+			if err := c.catchUp(ctx, true); err != nil {
 				return err
 			}
 			opts.IfVersion = c.version
-		default:
-			return err
 		}
 	}
 }
@@ -259,23 +258,14 @@ func (c *Conversation) settle(ctx context.Context, history []Message) error {
 	return err
 }
 
-// catchUp takes up what the session has become.
-func (c *Conversation) catchUp(ctx context.Context) error {
+// catchUp takes up what the session has become. If only appends will do, and
+// what was known is no longer its beginning: ErrConflict.
+func (c *Conversation) catchUp(ctx context.Context, onlyAppends bool) error {
 	s, err := c.log.Read(ctx, c.id, nil)
 	if err != nil {
 		return err
 	}
-	c.messages, c.version = s.Messages, s.Version
-	return nil
-}
-
-// reload takes up what another has appended.
-func (c *Conversation) reload(ctx context.Context) error {
-	s, err := c.log.Read(ctx, c.id, nil)
-	if err != nil {
-		return err
-	}
-	if known := len(c.messages); s.Total < known || !EqualMessages(s.Messages[:known], c.messages) {
+	if known := len(c.messages); onlyAppends && (s.Total < known || !EqualMessages(s.Messages[:known], c.messages)) {
 		return wrapError("append", c.id, &conflict{s.Version})
 	}
 	c.messages, c.version = s.Messages, s.Version
@@ -346,11 +336,7 @@ func (c *Conversation) Rewind(ctx context.Context, turns int) ([]Message, error)
 	if turns <= 0 {
 		return nil, wrapError("rewind", c.id, fmt.Errorf("%w: %d turns", ErrInvalidOption, turns))
 	}
-	all := Turns(c.messages)
-	if len(all) == 0 {
-		return nil, nil
-	}
-	keep := all[max(0, len(all)-turns)].First
+	keep := withoutTurns(c.messages, turns)
 	v, err := c.log.Truncate(ctx, c.id, keep, &WriteOptions{IfVersion: c.version})
 	if err != nil {
 		return nil, err

@@ -250,3 +250,30 @@ func TestConversationOnErrorDecides(t *testing.T) {
 		t.Errorf("Messages() = %q", got)
 	}
 }
+
+// readCounter counts the reads of a store.
+type readCounter struct {
+	session.Backend
+	reads int
+}
+
+func (s *readCounter) Read(ctx context.Context, id string, o *session.ReadOptions) (session.Snapshot, error) {
+	s.reads++
+	return s.Backend.Read(ctx, id, o)
+}
+
+// No policy for conflicts reads the history back while there are none.
+func TestConversationAppendsWithoutReading(t *testing.T) {
+	for _, onConflict := range []session.OnConflict{session.ConflictFail, session.ConflictReload, session.ConflictAppend} {
+		s := &readCounter{Backend: memstore.New(nil)}
+		c := begin(t, s, &session.ConversationOptions{OnConflict: onConflict})
+		for range 5 {
+			if err := appendText(t, c, "x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s.reads != 1 || len(c.Messages()) != 5 {
+			t.Errorf("OnConflict %d: %d reads for five appends and %d messages, want the one of Begin and 5", onConflict, s.reads, len(c.Messages()))
+		}
+	}
+}

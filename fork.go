@@ -75,16 +75,21 @@ func Rewind(ctx context.Context, l Log, sessionID string, turns int) ([]Message,
 	if err != nil {
 		return nil, "", err
 	}
-	all := Turns(s.Messages)
-	if len(all) == 0 {
-		return nil, s.Version, nil
-	}
-	keep := all[max(0, len(all)-turns)].First
+	keep := withoutTurns(s.Messages, turns)
 	v, err := l.Truncate(ctx, sessionID, keep, &WriteOptions{IfVersion: s.Version})
 	if err != nil {
 		return nil, "", err
 	}
 	return s.Messages[keep:], v, nil
+}
+
+// withoutTurns returns how many messages stay when the last turns are removed.
+func withoutTurns(messages []Message, turns int) int {
+	all := Turns(messages)
+	if len(all) == 0 {
+		return len(messages)
+	}
+	return all[max(0, len(all)-turns)].First
 }
 
 // readSession reads messages and Meta of a session that exists. The Meta may be
