@@ -208,7 +208,7 @@ func (b *DriverBackend) info(ctx context.Context, id string) (Info, error) {
 }
 
 func infoOf(h Head) (Info, error) {
-	r, err := decodeRecord(h.Record)
+	r, err := recordOf(h)
 	if err != nil {
 		return Info{}, err
 	}

@@ -77,6 +77,19 @@ type Head struct {
 	Expires time.Time // UTC; zero: never. Later than this the driver may remove the session
 	Record  []byte    // the contract's own; under 1 KiB
 	Meta    []byte    // JSON, possibly large; nil: none
+
+	// Appends are the commits that followed the one that Record is of, oldest
+	// first; in a Commit there are none. A driver that keeps no Record with a
+	// commit that only appended (Keep was the count, without SetMeta) returns
+	// the last Record that it kept, and these. Most drivers keep each Record.
+	Appends []Appended
+}
+
+// Appended is a commit that only appended, as a driver without its Record
+// tells of it.
+type Appended struct {
+	Rev string   // Head.Rev of the commit; or any that is new, of what others wrote into the driver's data
+	Add [][]byte // what it added
 }
 
 // Commit is one change of a session.

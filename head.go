@@ -4,9 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -44,6 +46,14 @@ func (s stamp) String() string {
 		b = append(b, digits[c>>4], digits[c&15])
 	}
 	return string(b)
+}
+
+func parseStamp(text string) (stamp, bool) {
+	seq, token, _ := strings.Cut(text, "-")
+	s, err := strconv.ParseUint(seq, 10, 64)
+	t, tokenErr := strconv.ParseUint(token, 16, 64)
+	parsed := stamp{s, t}
+	return parsed, err == nil && tokenErr == nil && parsed.String() == text
 }
 
 // record is what the contract knows of a session beside its Head's open fields.
@@ -187,6 +197,48 @@ func keyToken(life uint64, key string) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
+// keyedMark ends the revision of a commit with a key.
+const keyedMark = "k"
+
+// revision returns the Rev of the record's last commit. With what was added it
+// tells as much as the record does of a commit that only appended.
+func (r *record) revision(keyed bool) string {
+	if keyed {
+		return r.rev.String() + keyedMark
+	}
+	return r.rev.String()
+}
+
+// follow brings the record forward by a commit that only appended.
+func (r *record) follow(a Appended) {
+	rev, keyed := strings.CutSuffix(a.Rev, keyedMark)
+	s, ok := parseStamp(rev)
+	if !ok || s.seq != r.rev.seq+1 { // not of this package's making
+		keyed = false
+		sum := fnv.New64a()
+		sum.Write([]byte(a.Rev))
+		s = stamp{r.rev.seq + 1, sum.Sum64()}
+	}
+	r.rev, r.version = s, s
+	if keyed {
+		r.keyed = remember(r.keyed, s, keptKeys)
+	}
+	r.recent = remember(r.recent, s.token, keptTokens)
+	r.hash = r.hash.addAll(a.Add)
+}
+
+// recordOf returns the record of a head.
+func recordOf(h Head) (*record, error) {
+	r, err := decodeRecord(h.Record)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range h.Appends {
+		r.follow(a)
+	}
+	return r, nil
+}
+
 // current is a session as a writer knows it. It is not changed once made.
 type current struct {
 	*record // nil: there is no such session
@@ -202,7 +254,7 @@ func currentOf(h Head, now time.Time) (*current, error) {
 	if h.Rev == "" || expired(h.Expires, now) {
 		return c, nil
 	}
-	r, err := decodeRecord(h.Record)
+	r, err := recordOf(h)
 	c.record, c.count, c.updated, c.expires = r, h.Count, h.Updated, h.Expires
 	return c, err
 }
@@ -247,7 +299,7 @@ func (c *current) next(id string, ch change, w attempt, now, expires time.Time) 
 	if c.record == nil || ch.keep < c.count {
 		r.base = r.rev
 	}
-	n := &current{record: &r, rev: r.rev.String(), count: ch.keep + len(ch.add), updated: now, expires: expires}
+	n := &current{record: &r, rev: r.revision(w.key != ""), count: ch.keep + len(ch.add), updated: now, expires: expires}
 	if n.updated.Before(c.updated) {
 		n.updated = c.updated
 	}

@@ -122,3 +122,53 @@ func BenchmarkHistoryHash(b *testing.B) {
 		h = h.add(line)
 	}
 }
+
+// TestRecordFollowsAppends compares a record that was brought forward with the
+// one that a driver would have kept.
+func TestRecordFollowsAppends(t *testing.T) {
+	now := time.Unix(1, 2).UTC()
+	c := &current{}
+	var kept []byte
+	var appends []Appended
+	for i := range 200 {
+		w := attempt{token: newToken(), life: 7}
+		if i%3 == 0 {
+			w.key = fmt.Sprint("key", i)
+		}
+		lines := [][]byte{fmt.Appendf(nil, "line %d", i)}
+		ch := change{keep: c.count, add: lines, hash: newHistoryHash(7), hashed: true}
+		if c.record != nil {
+			ch.hash = c.hash
+		}
+		ch.hash = ch.hash.addAll(lines)
+		next, commit := c.next("id", ch, w, now, time.Time{})
+		if i%50 == 0 {
+			kept, appends = commit.Head.Record, nil
+		} else {
+			appends = append(appends, Appended{commit.Head.Rev, lines})
+		}
+		got, err := recordOf(Head{Record: kept, Appends: appends})
+		if err != nil || !bytes.Equal(got.encode(), commit.Head.Record) {
+			t.Fatalf("record of commit %d, brought forward by %d, is another (error %v)", i, len(appends), err)
+		}
+		c = next
+	}
+}
+
+// TestRecordFollowsOtherWriters checks revisions that a driver made up.
+func TestRecordFollowsOtherWriters(t *testing.T) {
+	for _, rev := range []string{"", "x", "k", "5", "5-", "5-xyz", "9-0123456789abcdef", "05-0123456789abcdef", "5-0123456789ABCDEF"} {
+		before := randomRecord(3, 3)
+		before.rev.seq = 4
+		r := *before
+		r.follow(Appended{Rev: rev, Add: [][]byte{[]byte("line")}})
+		if r.rev.seq != 5 || r.version != r.rev || r.base != before.base || r.rev.token != r.recent[3] || len(r.keyed) != 3 || r.hash == before.hash {
+			t.Errorf("after %q the record is %+v, was %+v", rev, r, *before)
+		}
+		again := *before
+		again.follow(Appended{Rev: rev, Add: [][]byte{[]byte("line")}})
+		if again.rev != r.rev {
+			t.Errorf("%q gives two revisions, %v and %v", rev, r.rev, again.rev)
+		}
+	}
+}

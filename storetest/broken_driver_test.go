@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,6 +56,72 @@ func onHeads(edit func(q session.HeadQuery, heads []session.Head) []session.Head
 	}
 }
 
+// onFollow lets the driver keep no Record with an append, and changes the heads
+// that tell of the appends instead.
+func onFollow(edit func(h *session.Head)) func(*memDriver, *brokenDriver) {
+	return func(d *memDriver, b *brokenDriver) {
+		followAppends(d, b)
+		head := b.head
+		b.head = func(ctx context.Context, id string) (session.Head, error) {
+			h, err := head(ctx, id)
+			edit(&h)
+			return h, err
+		}
+	}
+}
+
+// followAppends makes of b a correct driver that keeps no Record with an append.
+func followAppends(d *memDriver, b *brokenDriver) {
+	type kept struct {
+		rev     string // that the record and the appends lead to
+		record  []byte
+		appends []session.Appended
+	}
+	var mu sync.Mutex
+	sessions := make(map[string]kept)
+	b.commit = func(ctx context.Context, id string, c session.Commit) error {
+		mu.Lock()
+		defer mu.Unlock()
+		before, err := d.Head(ctx, id)
+		if err == nil {
+			err = d.Commit(ctx, id, c)
+		}
+		if err != nil || c.Head == nil {
+			return err
+		}
+		k := sessions[id]
+		if c.SetMeta || c.Keep != before.Count || k.rev != c.IfRev || len(k.appends) == 0 && k.record == nil {
+			k.record, k.appends = slices.Clone(c.Head.Record), nil
+		} else {
+			k.appends = append(slices.Clip(k.appends), session.Appended{Rev: c.Head.Rev, Add: cloneLines(c.Add)})
+		}
+		k.rev = c.Head.Rev
+		sessions[id] = k
+		return nil
+	}
+	follow := func(h session.Head) session.Head {
+		mu.Lock()
+		defer mu.Unlock()
+		if k := sessions[h.ID]; k.rev == h.Rev && h.Rev != "" {
+			h.Record, h.Appends = slices.Clone(k.record), slices.Clone(k.appends)
+		}
+		return h
+	}
+	b.head = func(ctx context.Context, id string) (session.Head, error) {
+		h, err := d.Head(ctx, id)
+		return follow(h), err
+	}
+	b.heads = func(ctx context.Context, q session.HeadQuery) iter.Seq2[session.Head, error] {
+		return func(yield func(session.Head, error) bool) {
+			for h, err := range d.Heads(ctx, q) {
+				if !yield(follow(h), err) {
+					return
+				}
+			}
+		}
+	}
+}
+
 var driverBreakages = []driverBreakage{
 	{"Driver/HeadOfNothingIsZero", "returns ErrNotFound", func(d *memDriver, b *brokenDriver) {
 		b.head = func(ctx context.Context, id string) (session.Head, error) {
@@ -79,6 +146,15 @@ var driverBreakages = []driverBreakage{
 			c.Head = &h
 		}
 	})},
+	{"Driver/FollowsAppends", "forgets every other append", onFollow(func(h *session.Head) {
+		h.Appends = slices.DeleteFunc(h.Appends, func(a session.Appended) bool { return len(a.Rev)%2 == 0 })
+	})},
+	{"Driver/FollowsAppends", "leaves out what appends added", onFollow(func(h *session.Head) {
+		for i := range h.Appends {
+			h.Appends[i].Add = nil
+		}
+	})},
+	{"Driver/FollowsAppends", "lists the latest append first", onFollow(func(h *session.Head) { slices.Reverse(h.Appends) })},
 	{"Driver/LeavesMeta", "always sets Meta", onCommit(func(_ *memDriver, _ string, c *session.Commit) { c.SetMeta = c.Head != nil })},
 	{"Driver/LeavesMeta", "sets Meta of new sessions alone", onCommit(func(_ *memDriver, _ string, c *session.Commit) { c.SetMeta = c.IfRev == "" })},
 	{"Driver/KeepsAndAdds", "keeps one too many", onCommit(func(d *memDriver, id string, c *session.Commit) {
@@ -269,6 +345,15 @@ func TestDriverRulesHoldForACorrectDriver(t *testing.T) {
 	}
 	RunDriver(t, func(testing.TB) session.Driver { return open(newMemDriver()) },
 		&DriverOptions{Peer: func(_ testing.TB, of session.Driver) session.Driver { return open(d[of]) }})
+}
+
+func TestDriverRulesHoldForOneThatFollowsAppends(t *testing.T) {
+	RunDriver(t, func(testing.TB) session.Driver {
+		d := newMemDriver()
+		b := newBrokenDriver(d)
+		followAppends(d, b)
+		return b
+	}, nil)
 }
 
 func TestBrokenDriver(t *testing.T) {

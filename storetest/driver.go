@@ -63,11 +63,13 @@ func (r driverRule) runOn(tb testing.TB, open func(testing.TB) session.Driver, o
 			tb.Logf("the rule: %s", r.says)
 		}
 	}()
-	s := &driverSubject{Driver: open(tb), ctx: tb.Context()}
-	tb.Cleanup(func() { s.Driver.Close() })
+	made := &madeCommits{}
+	d := open(tb)
+	tb.Cleanup(func() { d.Close() })
+	s := &driverSubject{Driver: followedDriver{d, made}, ctx: tb.Context()}
 	s.peer = s.Driver
 	if o.Peer != nil {
-		s.peer = o.Peer(tb, s.Driver)
+		s.peer = followedDriver{o.Peer(tb, d), made}
 		tb.Cleanup(func() { s.peer.Close() })
 	}
 	r.run(tb, s)

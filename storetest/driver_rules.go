@@ -15,6 +15,7 @@ import (
 var driverRules = []driverRule{
 	{"Driver/HeadOfNothingIsZero", "The head of a session that does not exist is the zero Head, without an error.", driverHeadOfNothing},
 	{"Driver/KeepsHeads", "Head returns every field of the head that was committed, to the nanosecond and the byte.", driverKeepsHeads},
+	{"Driver/FollowsAppends", "A Record of an earlier commit comes with the appends that followed it, all and in order.", driverFollows},
 	{"Driver/LeavesMeta", "Without SetMeta the stored Meta stays; with it, it is replaced, also by none.", driverLeavesMeta},
 	{"Driver/KeepsAndAdds", "Commit keeps the first Keep messages and puts Add behind them.", driverKeepsAndAdds},
 	{"Driver/ComparesRevisions", "Commit at another revision, or at none where there is one, is ErrConflict and changes nothing.", driverComparesRevisions},
