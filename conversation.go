@@ -64,7 +64,9 @@ type Conversation struct {
 
 	mu       sync.Mutex
 	messages []Message // those up to len never change
+	recent   []Message // those appended since; apart, so that the first does not cost a copy of all before it
 	version  Version
+	keys     keyMaker
 	ended    bool
 }
 
@@ -137,7 +139,15 @@ func (c *Conversation) Messages() []Message { return CloneMessages(c.history()) 
 func (c *Conversation) history() []Message {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clip(c.messages)
+	return slices.Clip(c.known())
+}
+
+// known returns the history. The caller holds mu.
+func (c *Conversation) known() []Message {
+	if len(c.recent) > 0 {
+		c.messages, c.recent = append(c.messages, c.recent...), nil
+	}
+	return c.messages
 }
 
 // View returns what to send to a model: the history through the policy, and
@@ -185,25 +195,24 @@ func (c *Conversation) appendOwned(ctx context.Context, added []Message) (err er
 		if err != nil {
 			return err
 		}
-		c.messages = append(c.messages, added...)
+		c.recent = append(c.recent, added...)
 	}
 	return nil
 }
 
 // appendToLog appends at the version that is known, and settles conflicts.
 func (c *Conversation) appendToLog(ctx context.Context, added []Message) error {
-	opts := &WriteOptions{IfVersion: c.version, Key: newKey()}
+	opts := &WriteOptions{IfVersion: c.version, Key: c.keys.next()}
 	for {
-		var v Version
-		err := c.retry(ctx, func() (err error) {
+		v, err := c.log.Append(ctx, c.id, added, opts)
+		for try := 0; err != nil && c.again(ctx, try, err); try++ {
 			v, err = c.log.Append(ctx, c.id, added, opts)
-			return err
-		})
+		}
 		switch {
 		case err == nil && opts.IfVersion == AnyVersion: // behind what another wrote
 			return c.catchUp(ctx, false)
 		case err == nil:
-			c.messages, c.version = append(c.messages, added...), v
+			c.recent, c.version = append(c.recent, added...), v
 			return nil
 		case !errors.Is(err, ErrConflict) || c.opts.OnConflict == ConflictFail:
 			return err
@@ -218,10 +227,20 @@ func (c *Conversation) appendToLog(ctx context.Context, added []Message) error {
 	}
 }
 
-// newKey returns a key that no other write of the session has.
-func newKey() string {
-	b := strconv.AppendUint(make([]byte, 0, 32), rand.Uint64(), 36)
-	return string(strconv.AppendUint(b, rand.Uint64(), 36))
+// keyMaker makes keys that no other write of a session has: a random beginning
+// and a number.
+type keyMaker struct {
+	random string
+	made   uint64
+}
+
+func (k *keyMaker) next() string {
+	if k.random == "" {
+		k.random = fmt.Sprintf("%016x%016x-", rand.Uint64(), rand.Uint64())
+	}
+	k.made++
+	var b [64]byte
+	return string(strconv.AppendUint(append(b[:0], k.random...), k.made, 36))
 }
 
 // settle makes history the session's, if it is not already.
@@ -243,7 +262,7 @@ func (c *Conversation) settle(ctx context.Context, history []Message) error {
 		defer unlock()
 		err = c.retry(patient, func() error { return c.store.Save(patient, c.id, stored) })
 	} else {
-		opts := &WriteOptions{IfVersion: c.version, Key: newKey()}
+		opts := &WriteOptions{IfVersion: c.version, Key: c.keys.next()}
 		err = c.retry(patient, func() error {
 			v, err := c.log.Replace(patient, c.id, stored, opts)
 			if err == nil {
@@ -253,10 +272,13 @@ func (c *Conversation) settle(ctx context.Context, history []Message) error {
 		})
 	}
 	if err == nil {
-		c.messages = stored
+		c.become(stored)
 	}
 	return err
 }
+
+// become takes up another history.
+func (c *Conversation) become(history []Message) { c.messages, c.recent = history, nil }
 
 // catchUp takes up what the session has become. If only appends will do, and
 // what was known is no longer its beginning: ErrConflict.
@@ -265,10 +287,11 @@ func (c *Conversation) catchUp(ctx context.Context, onlyAppends bool) error {
 	if err != nil {
 		return err
 	}
-	if known := len(c.messages); onlyAppends && (s.Total < known || !EqualMessages(s.Messages[:known], c.messages)) {
+	if known := c.known(); onlyAppends && (s.Total < len(known) || !EqualMessages(s.Messages[:len(known)], known)) {
 		return wrapError("append", c.id, &conflict{s.Version})
 	}
-	c.messages, c.version = s.Messages, s.Version
+	c.become(s.Messages)
+	c.version = s.Version
 	return nil
 }
 
@@ -281,11 +304,11 @@ func (c *Conversation) appendToStore(ctx context.Context, added []Message) error
 	if err != nil {
 		return err
 	}
-	known := len(c.messages)
+	known := c.known()
 	switch {
-	case len(stored) == known+len(added) && EqualMessages(stored[known:], added):
+	case len(stored) == len(known)+len(added) && EqualMessages(stored[len(known):], added):
 		// A try that failed had succeeded.
-	case c.opts.OnConflict == ConflictFail && !EqualMessages(stored, c.messages):
+	case c.opts.OnConflict == ConflictFail && !EqualMessages(stored, known):
 		return wrapError("append", c.id, ErrConflict)
 	default:
 		stored = append(stored, added...)
@@ -293,22 +316,30 @@ func (c *Conversation) appendToStore(ctx context.Context, added []Message) error
 			return err
 		}
 	}
-	c.messages = stored
+	c.become(stored)
 	return nil
 }
 
 // retry makes a write, again if it fails for a reason that may pass.
 func (c *Conversation) retry(ctx context.Context, write func() error) error {
 	for try := 0; ; try++ {
-		err := write()
-		if err == nil || try >= c.opts.Retries || final(err) {
+		if err := write(); err == nil || !c.again(ctx, try, err) {
 			return err
 		}
-		select {
-		case <-time.After(10 * time.Millisecond << min(try, 6)):
-		case <-ctx.Done():
-			return err
-		}
+	}
+}
+
+// again reports whether a write that failed is to be tried again, and waits
+// until then.
+func (c *Conversation) again(ctx context.Context, try int, err error) bool {
+	if try >= c.opts.Retries || final(err) {
+		return false
+	}
+	select {
+	case <-time.After(10 * time.Millisecond << min(try, 6)):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -336,13 +367,15 @@ func (c *Conversation) Rewind(ctx context.Context, turns int) ([]Message, error)
 	if turns <= 0 {
 		return nil, wrapError("rewind", c.id, fmt.Errorf("%w: %d turns", ErrInvalidOption, turns))
 	}
-	keep := withoutTurns(c.messages, turns)
+	known := c.known()
+	keep := withoutTurns(known, turns)
 	v, err := c.log.Truncate(ctx, c.id, keep, &WriteOptions{IfVersion: c.version})
 	if err != nil {
 		return nil, err
 	}
-	removed := CloneMessages(c.messages[keep:])
-	c.messages, c.version = slices.Clone(c.messages[:keep]), v
+	removed := CloneMessages(known[keep:])
+	c.become(slices.Clone(known[:keep]))
+	c.version = v
 	return removed, nil
 }
 

@@ -210,7 +210,9 @@ func Notify[E AfterHook](ctx context.Context, r *HookRegistry, event *E) error {
 	ctx = context.WithoutCancel(ctx)
 	var errs []error
 	for _, h := range r.hooks[reflect.TypeFor[E]()] {
-		errs = append(errs, callHook(ctx, h.(func(context.Context, *E) error), event))
+		if err := callHook(ctx, h.(func(context.Context, *E) error), event); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

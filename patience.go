@@ -10,7 +10,7 @@ import (
 // limit. The time begins when somebody first waits on it: a store in memory,
 // which never does, is spared the timer, which would cost as much as its write.
 type patientContext struct {
-	context.Context // without the parent's cancellation
+	context.Context // the parent, for its values
 	limit           time.Duration
 
 	mu    sync.Mutex
@@ -19,14 +19,14 @@ type patientContext struct {
 }
 
 func outlive(parent context.Context, limit time.Duration) *patientContext {
-	return &patientContext{Context: context.WithoutCancel(parent), limit: limit}
+	return &patientContext{Context: parent, limit: limit}
 }
 
 func (c *patientContext) arm() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.timed == nil {
-		c.timed, c.stop = context.WithTimeout(c.Context, c.limit)
+		c.timed, c.stop = context.WithTimeout(context.WithoutCancel(c.Context), c.limit)
 	}
 	return c.timed
 }

@@ -36,7 +36,7 @@ func (s *Store) info(ctx context.Context, id string) (session.Info, error) {
 
 func (e *entry) info(id string) session.Info {
 	return session.Info{
-		ID: id, Version: e.version.version(), Messages: len(e.messages),
+		ID: id, Version: e.version, Messages: len(e.messages),
 		Created: e.created, Updated: e.updated, Expires: e.expires, Meta: cloneMeta(e.meta),
 	}
 }

@@ -59,8 +59,9 @@ type shard struct {
 // entry is one session, guarded by its shard's lock.
 type entry struct {
 	life     uint64 // random, another after each re-creation
-	version  stamp
-	base     stamp
+	writes   uint64 // of messages, in this life
+	version  session.Version
+	base     session.Version
 	messages []session.Message // those up to len never change
 	keys     []keyedWrite      // the last keptKeys, oldest first
 	created  time.Time
@@ -73,20 +74,15 @@ type entry struct {
 type keyedWrite struct {
 	hash    uint64 // of key, which is compared only if it is the same
 	key     string
-	version stamp
+	version session.Version
 }
 
-// stamp is a version: the how-manyth write of messages in which life.
-type stamp struct{ life, writes uint64 }
-
-// version returns the stamp as a Version; the zero stamp is Absent.
-func (v stamp) version() session.Version {
-	if v.writes == 0 {
-		return session.Absent
-	}
-	b := strconv.AppendUint(make([]byte, 0, 40), v.writes, 10)
+// version returns the version that the how-manyth write of messages in a life
+// leads to.
+func version(life, writes uint64) session.Version {
+	b := strconv.AppendUint(make([]byte, 0, 40), writes, 10)
 	b = append(b, '-')
-	return session.Version(strconv.AppendUint(b, v.life, 16))
+	return session.Version(strconv.AppendUint(b, life, 16))
 }
 
 // keptKeys is how many keyed writes a session remembers.
@@ -175,9 +171,9 @@ func (sh *shard) get(id string, now time.Time) *entry {
 func (e *entry) expired(now time.Time) bool { return !e.expires.IsZero() && !now.Before(e.expires) }
 
 // current returns the version of a session; nil is one that does not exist.
-func (e *entry) current() stamp {
+func (e *entry) current() session.Version {
 	if e == nil {
-		return stamp{}
+		return session.Absent
 	}
 	return e.version
 }
@@ -219,7 +215,7 @@ func (sh *shard) remove(id string) {
 // Load implements session.Store.
 func (s *Store) Load(ctx context.Context, sessionID string) ([]session.Message, error) {
 	p, err := s.read(ctx, sessionID, session.ReadOptions{})
-	return p.messages, fail("load", sessionID, err)
+	return p.Messages, fail("load", sessionID, err)
 }
 
 // Read implements session.Log.
@@ -229,42 +225,30 @@ func (s *Store) Read(ctx context.Context, sessionID string, opts *session.ReadOp
 		o = *opts
 	}
 	p, err := s.read(ctx, sessionID, o)
-	if err != nil {
-		return session.Snapshot{}, fail("read", sessionID, err)
-	}
-	return session.Snapshot{
-		Messages: p.messages, First: p.first, Total: p.total,
-		Version: p.version.version(), Base: p.base.version(),
-	}, nil
+	return p, fail("read", sessionID, err)
 }
 
-// part is a session.Snapshot whose versions are not yet written out.
-type part struct {
-	messages      []session.Message
-	first, total  int
-	version, base stamp
-}
-
-func (s *Store) read(ctx context.Context, id string, o session.ReadOptions) (p part, err error) {
+func (s *Store) read(ctx context.Context, id string, o session.ReadOptions) (session.Snapshot, error) {
 	if err := s.begin(ctx, id); err != nil {
-		return part{}, err
+		return session.Snapshot{}, err
 	}
 	defer s.gate.Leave()
 	if err := o.Check(); err != nil {
-		return part{}, err
+		return session.Snapshot{}, err
 	}
 	stored := []session.Message{}
+	p := session.Snapshot{Version: session.Absent, Base: session.Absent}
 	sh := s.shard(id)
 	now := s.now()
 	sh.mu.RLock()
 	if e := sh.get(id, now); e != nil {
-		p.version, p.base, p.total = e.version, e.base, len(e.messages)
-		if from, to := o.Span(p.total); from < to {
-			p.first, stored = from+1, e.messages[from:to]
+		p.Version, p.Base, p.Total = e.version, e.base, len(e.messages)
+		if from, to := o.Span(p.Total); from < to {
+			p.First, stored = from+1, e.messages[from:to]
 		}
 	}
 	sh.mu.RUnlock()
-	p.messages = session.CloneMessages(stored)
+	p.Messages = session.CloneMessages(stored)
 	return p, nil
 }
 

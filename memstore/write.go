@@ -16,13 +16,13 @@ func (s *Store) Save(ctx context.Context, sessionID string, messages []session.M
 
 // Replace implements session.Log.
 func (s *Store) Replace(ctx context.Context, sessionID string, messages []session.Message, opts *session.WriteOptions) (session.Version, error) {
-	return written(s.replace(ctx, "replace", sessionID, messages, opts))
+	return s.replace(ctx, "replace", sessionID, messages, opts)
 }
 
-func (s *Store) replace(ctx context.Context, op, id string, messages []session.Message, opts *session.WriteOptions) (stamp, error) {
+func (s *Store) replace(ctx context.Context, op, id string, messages []session.Message, opts *session.WriteOptions) (session.Version, error) {
 	stored, err := s.accept(ctx, messages)
 	if err != nil {
-		return stamp{}, fail(op, id, err)
+		return "", fail(op, id, err)
 	}
 	return s.write(ctx, op, id, opts, func([]session.Message) plan {
 		return plan{history: stored, rebased: true, changes: true}
@@ -35,9 +35,9 @@ func (s *Store) Append(ctx context.Context, sessionID string, messages []session
 	if err != nil {
 		return "", fail("append", sessionID, err)
 	}
-	return written(s.write(ctx, "append", sessionID, opts, func(old []session.Message) plan {
+	return s.write(ctx, "append", sessionID, opts, func(old []session.Message) plan {
 		return plan{history: append(old, stored...), changes: len(stored) > 0}
-	}))
+	})
 }
 
 // Truncate implements session.Log.
@@ -45,22 +45,14 @@ func (s *Store) Truncate(ctx context.Context, sessionID string, keep int, opts *
 	if keep < 0 && ctx.Err() == nil {
 		return "", fail("truncate", sessionID, fmt.Errorf("%w: keep %d", session.ErrInvalidOption, keep))
 	}
-	return written(s.write(ctx, "truncate", sessionID, opts, func(old []session.Message) plan {
+	return s.write(ctx, "truncate", sessionID, opts, func(old []session.Message) plan {
 		if keep >= len(old) {
 			return plan{}
 		}
 		// A new slice: readers still look at the old one, and what was
 		// removed shall not stay in memory behind it.
 		return plan{history: slices.Clone(old[:keep]), rebased: true, changes: true}
-	}))
-}
-
-// written returns the version that a write has led to.
-func written(v stamp, err error) (session.Version, error) {
-	if err != nil {
-		return "", err
-	}
-	return v.version(), nil
+	})
 }
 
 // accept checks and copies the messages of a write.
@@ -94,17 +86,17 @@ type plan struct {
 
 // write makes one write of messages. Of what it gets, makePlan may only change
 // what is behind the end.
-func (s *Store) write(ctx context.Context, op, id string, opts *session.WriteOptions, makePlan func(old []session.Message) plan) (stamp, error) {
+func (s *Store) write(ctx context.Context, op, id string, opts *session.WriteOptions, makePlan func(old []session.Message) plan) (session.Version, error) {
 	var o session.WriteOptions
 	if opts != nil {
 		o = *opts
 	}
 	if err := s.begin(ctx, id); err != nil {
-		return stamp{}, fail(op, id, err)
+		return "", fail(op, id, err)
 	}
 	defer s.gate.Leave()
 	if err := o.Check(); err != nil {
-		return stamp{}, fail(op, id, err)
+		return "", fail(op, id, err)
 	}
 	sh := s.shard(id)
 	now := s.now()
@@ -119,7 +111,7 @@ func (s *Store) write(ctx context.Context, op, id string, opts *session.WriteOpt
 		old = e.messages
 	}
 	if err := checkVersion(op, id, o.IfVersion, e); err != nil {
-		return stamp{}, err
+		return "", err
 	}
 	p := makePlan(old)
 	if !p.changes {
@@ -129,7 +121,8 @@ func (s *Store) write(ctx context.Context, op, id string, opts *session.WriteOpt
 		e, p.rebased = sh.create(id, now), true
 	}
 	e.messages = p.history
-	e.version = stamp{e.life, e.version.writes + 1}
+	e.writes++
+	e.version = version(e.life, e.writes)
 	if p.rebased {
 		e.base = e.version
 	}
@@ -141,24 +134,21 @@ func (s *Store) write(ctx context.Context, op, id string, opts *session.WriteOpt
 }
 
 // keyed returns what the write with a key has led to.
-func (e *entry) keyed(key string, hash uint64) (stamp, bool) {
+func (e *entry) keyed(key string, hash uint64) (session.Version, bool) {
 	if key == "" {
-		return stamp{}, false
+		return "", false
 	}
 	for i := range e.keys {
 		if k := &e.keys[i]; k.hash == hash && k.key == key {
 			return k.version, true
 		}
 	}
-	return stamp{}, false
+	return "", false
 }
 
 // checkVersion returns ErrConflict if a session is not at the required version.
 func checkVersion(op, id string, required session.Version, e *entry) error {
-	if required == session.AnyVersion {
-		return nil
-	}
-	if current := e.current().version(); required != current {
+	if current := e.current(); required != session.AnyVersion && required != current {
 		return &session.Error{Op: op, SessionID: id, Err: session.ErrConflict, Current: current}
 	}
 	return nil

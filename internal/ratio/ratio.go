@@ -25,7 +25,25 @@ func Report(b *testing.B, name string, floor, ours func()) float64 {
 		f = append(f, timed(floor, floorRuns))
 		o = append(o, timed(ours, oursRuns))
 	}
-	r := float64(median(o)) / float64(median(f))
+	return report(b, name, f, o)
+}
+
+// ReportFresh is Report for code that can't be repeated on what it has left
+// behind: each round prepares anew, which is not measured, and runs both once.
+func ReportFresh(b *testing.B, name string, prepare func() (floor, ours func())) float64 {
+	b.Helper()
+	var f, o []time.Duration
+	for more := true; more || len(o) < minRounds; more = more && b.Loop() {
+		floor, ours := prepare()
+		f = append(f, timed(floor, 1))
+		o = append(o, timed(ours, 1))
+	}
+	return report(b, name, f, o)
+}
+
+func report(b *testing.B, name string, floor, ours []time.Duration) float64 {
+	b.Helper()
+	r := float64(median(ours)) / float64(median(floor))
 	b.ReportMetric(r, name)
 	b.ReportMetric(0, "ns/op") // of no meaning here
 	return r
