@@ -119,7 +119,7 @@ func overflowing(t *testing.T, policy HistoryPolicy, messages []Message, tokens 
 
 // C47: recovery that shrinks nothing, because the mass is in the newest
 // messages, and tries without end.
-func TestPolicyC47RecoveryEnds(t *testing.T) {
+func TestPolicyRecoveryEnds(t *testing.T) {
 	long := Text(strings.Repeat("1234567 ", 30_000)) // 60,000 tokens
 	newest := policyTurn("newest", 3)[:7]
 	for i := 2; i < len(newest); i += 2 {

@@ -179,7 +179,7 @@ func TestSummaryKeeperFails(t *testing.T) {
 }
 
 // C48: a summarizer that fails, and one that is called for each turn.
-func TestPolicyC48FailingSummarizer(t *testing.T) {
+func TestPolicyFailingSummarizer(t *testing.T) {
 	failed := errors.New("Error generating summary")
 	for name, fail := range map[string]func(ctx context.Context) (Message, error){
 		"an error":             func(context.Context) (Message, error) { return AssistantText(failed.Error()), failed },
@@ -222,7 +222,7 @@ func TestPolicyC48FailingSummarizer(t *testing.T) {
 	}
 }
 
-func TestPolicyC48OneCallInTenTurns(t *testing.T) {
+func TestPolicyOneSummaryInTenTurns(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 5, 6, 10, 15} {
 		r := &recorder{}
 		m := r.over(t, windowOf(t, size, 0), 0)

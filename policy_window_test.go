@@ -249,7 +249,7 @@ func caseHistory() []Message {
 }
 
 // C39: a window that starts with an assistant message.
-func TestPolicyC39StartsWithAPrompt(t *testing.T) {
+func TestPolicyStartsWithAPrompt(t *testing.T) {
 	messages := caseHistory()
 	for size := 1; size <= 5; size++ {
 		selected(t, windowOf(t, size, 0), messages)
@@ -267,7 +267,7 @@ func TestPolicyC39StartsWithAPrompt(t *testing.T) {
 }
 
 // C41: a limit between a call and its result.
-func TestPolicyC41CallsKeepTheirResults(t *testing.T) {
+func TestPolicyCallsKeepTheirResults(t *testing.T) {
 	messages := []Message{
 		UserText("q"), NewMessage(RoleAssistant, ToolUse("call_1", "x", "{}")),
 		NewMessage(RoleUser, ToolResult("call_1", "", "r")), AssistantText("done"),
