@@ -70,7 +70,7 @@ type Driver interface {
 // Record and Meta as they are.
 type Head struct {
 	ID      string
-	Rev     string    // changes with every Commit and never repeats; empty in the zero Head
+	Rev     string    // another in every Commit but for other tries of the same; empty in the zero Head
 	Base    string    // changes with every Commit that drops messages, and with the first
 	Count   int       // how many messages the history has
 	Updated time.Time // UTC

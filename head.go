@@ -197,21 +197,23 @@ func keyToken(life uint64, key string) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// keyedMark ends the revision of a commit with a key.
+// keyedMark stands in the revision of a commit with a key, between the stamp
+// and the attempt's own token: two writers with one key have one stamp.
 const keyedMark = "k"
 
-// revision returns the Rev of the record's last commit. With what was added it
-// tells as much as the record does of a commit that only appended.
-func (r *record) revision(keyed bool) string {
-	if keyed {
-		return r.rev.String() + keyedMark
+// revision returns the Rev of the record's last commit, which w makes. With
+// what was added it tells as much as the record does of a commit that only
+// appended.
+func (r *record) revision(w attempt) string {
+	if w.key == "" {
+		return r.rev.String()
 	}
-	return r.rev.String()
+	return r.rev.String() + keyedMark + strconv.FormatUint(w.token, 16)
 }
 
 // follow brings the record forward by a commit that only appended.
 func (r *record) follow(a Appended) {
-	rev, keyed := strings.CutSuffix(a.Rev, keyedMark)
+	rev, _, keyed := strings.Cut(a.Rev, keyedMark)
 	s, ok := parseStamp(rev)
 	if !ok || s.seq != r.rev.seq+1 { // not of this package's making
 		keyed = false
@@ -299,7 +301,7 @@ func (c *current) next(id string, ch change, w attempt, now, expires time.Time) 
 	if c.record == nil || ch.keep < c.count {
 		r.base = r.rev
 	}
-	n := &current{record: &r, rev: r.revision(w.key != ""), count: ch.keep + len(ch.add), updated: now, expires: expires}
+	n := &current{record: &r, rev: r.revision(w), count: ch.keep + len(ch.add), updated: now, expires: expires}
 	if n.updated.Before(c.updated) {
 		n.updated = c.updated
 	}

@@ -157,7 +157,7 @@ func TestRecordFollowsAppends(t *testing.T) {
 
 // TestRecordFollowsOtherWriters checks revisions that a driver made up.
 func TestRecordFollowsOtherWriters(t *testing.T) {
-	for _, rev := range []string{"", "x", "k", "5", "5-", "5-xyz", "9-0123456789abcdef", "05-0123456789abcdef", "5-0123456789ABCDEF"} {
+	for _, rev := range []string{"", "x", "k", "5", "5-", "5-xyz", "5-xk1", "9-0123456789abcdef", "05-0123456789abcdef", "5-0123456789ABCDEF"} {
 		before := randomRecord(3, 3)
 		before.rev.seq = 4
 		r := *before
@@ -170,5 +170,17 @@ func TestRecordFollowsOtherWriters(t *testing.T) {
 		if again.rev != r.rev {
 			t.Errorf("%q gives two revisions, %v and %v", rev, r.rev, again.rev)
 		}
+	}
+}
+
+// TestWritersWithOneKeyHaveRevisionsOfTheirOwn matters to drivers, which know
+// their own commit by its revision.
+func TestWritersWithOneKeyHaveRevisionsOfTheirOwn(t *testing.T) {
+	c, first := (&current{}).next("id", change{}, attempt{token: 1, life: 7}, time.Unix(1, 0), time.Time{})
+	_, a := c.next("id", change{}, attempt{token: 2, key: "k"}, time.Unix(1, 0), time.Time{})
+	_, b := c.next("id", change{}, attempt{token: 3, key: "k"}, time.Unix(1, 0), time.Time{})
+	_, again := c.next("id", change{}, attempt{token: 2, key: "k"}, time.Unix(1, 0), time.Time{})
+	if a.Head.Rev == b.Head.Rev || a.Head.Rev != again.Head.Rev || a.Head.Rev == first.Head.Rev {
+		t.Errorf("revisions %q and %q of two writers, %q of the first again", a.Head.Rev, b.Head.Rev, again.Head.Rev)
 	}
 }
