@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-go/session"
+	"github.com/holdfast-go/session/internal/listing"
 )
 
 // openDriver returns the driver of a new database in a file.
@@ -170,7 +171,7 @@ func checkList(t *testing.T, d *database, models map[string]*model, rnd *rand.Ra
 				want = append(want, m.head)
 			}
 		}
-		slices.SortFunc(want, newer)
+		slices.SortFunc(want, listing.Newer)
 		checkHeads(t, d, session.HeadQuery{Prefix: prefix}, want)
 		if len(want) < 2 {
 			continue
@@ -242,7 +243,7 @@ func TestListOrder(t *testing.T) {
 				want = append(want, h)
 			}
 		}
-		slices.SortFunc(want, newer)
+		slices.SortFunc(want, listing.Newer)
 		checkHeads(t, d, session.HeadQuery{Prefix: prefix}, want)
 		for _, i := range []int{0, 1, len(want) / 2, len(want) - 1} {
 			checkHeads(t, d, session.HeadQuery{Prefix: prefix, AfterUpdated: want[i].Updated, AfterID: want[i].ID}, want[i+1:])

@@ -2,7 +2,6 @@ package sqlitestore
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"database/sql"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/session"
+	"github.com/holdfast-go/session/internal/listing"
 )
 
 // Heads reads pages, so that no connection is held while it yields.
@@ -47,17 +47,6 @@ func (d *database) Heads(ctx context.Context, q session.HeadQuery) iter.Seq2[ses
 	}
 }
 
-// newer is the order of a list: the newest update first, ties by ID.
-func newer(a, b session.Head) int {
-	return cmp.Or(b.Updated.Compare(a.Updated), strings.Compare(a.ID, b.ID))
-}
-
-// wanted reports whether a head is in the part of the list that q asks for.
-func wanted(q session.HeadQuery, h session.Head) bool {
-	return !h.Updated.Before(q.Since) &&
-		(q.AfterUpdated.IsZero() || newer(session.Head{ID: q.AfterID, Updated: q.AfterUpdated}, h) < 0)
-}
-
 // pageSize is how many heads are worth reading at once.
 func pageSize(q session.HeadQuery) int {
 	if q.Limit > 0 && q.Limit < pageHeads {
@@ -75,20 +64,24 @@ func (d *database) allHeads(ctx context.Context, q session.HeadQuery, yield func
 	if !q.Since.IsZero() {
 		oldest = nanosOf(q.Since) - listedFor
 	}
-	var waiting headHeap
+	var waiting listing.Waiting
 	for more := true; more; {
 		page, err := d.listedPage(ctx, &cur, oldest, pageSize(q))
 		if err != nil {
 			return err
 		}
 		for _, h := range page {
-			if wanted(q, h) {
-				heap.Push(&waiting, h)
+			if listing.Wanted(q, h) {
+				waiting.Add(h)
 			}
 		}
-		more = len(page) == pageSize(q)
-		for len(waiting) > 0 && (!more || waiting[0].Updated.UnixNano() >= cur.listed+listedFor) {
-			if !yield(heap.Pop(&waiting).(session.Head)) {
+		next := waiting.Rest
+		if more = len(page) == pageSize(q); more {
+			newest := timeOf(cur.listed + listedFor - 1)
+			next = func() (session.Head, bool) { return waiting.Next(newest) }
+		}
+		for h, ok := next(); ok; h, ok = next() {
+			if !yield(h) {
 				return nil
 			}
 		}
@@ -174,7 +167,7 @@ func (d *database) folder(ctx context.Context, q session.HeadQuery) ([]entry, []
 			return nil, nil, err
 		}
 		e.nanos = nanos.Int64
-		if !nanos.Valid || wanted(q, session.Head{ID: e.id, Updated: timeOf(e.nanos)}) {
+		if !nanos.Valid || listing.Wanted(q, session.Head{ID: e.id, Updated: timeOf(e.nanos)}) {
 			entries = append(entries, e)
 		}
 	}
@@ -232,18 +225,4 @@ func nanosOf(t time.Time) int64 {
 		return math.MaxInt64 / 2
 	}
 	return t.UnixNano()
-}
-
-// headHeap is a heap whose first is the newest.
-type headHeap []session.Head
-
-func (h headHeap) Len() int           { return len(h) }
-func (h headHeap) Less(i, j int) bool { return newer(h[i], h[j]) < 0 }
-func (h headHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *headHeap) Push(x any)        { *h = append(*h, x.(session.Head)) }
-func (h *headHeap) Pop() any {
-	last := len(*h) - 1
-	x := (*h)[last]
-	*h = (*h)[:last]
-	return x
 }
