@@ -35,6 +35,20 @@ func (w *write) clean(ctx context.Context) error {
 	return nil
 }
 
+// finishRemoval removes what a removal of a session has left, if this process
+// has seen that there is something.
+func (d *driver) finishRemoval(ctx context.Context, id string) error {
+	st, known := d.cache.get(id)
+	if !known || st.rev != "" || st.dirty == 0 {
+		return nil
+	}
+	if err := d.sweep(ctx, id, &st); err != nil {
+		return fmt.Errorf("dynamostore: the session is removed, but not all its items are: %w", err)
+	}
+	d.setClean(ctx, id, &st)
+	return nil
+}
+
 // errLeft says that there may be dead items, for another to remove.
 var errLeft = fmt.Errorf("dynamostore: dead items are left to another writer")
 

@@ -59,6 +59,7 @@ type Options struct {
 // Store is a session.Backend in a DynamoDB table.
 type Store struct {
 	*session.DriverBackend
+	driver *driver
 }
 
 var _ session.Backend = (*Store)(nil)
@@ -74,7 +75,20 @@ func New(client API, table string, opts *Options) (*Store, error) {
 	}
 	return &Store{session.NewBackend(d, &session.BackendOptions{
 		TTL: d.opts.TTL, Clock: d.opts.Clock, MaxBatchBytes: d.opts.MaxBatchBytes,
-	})}, nil
+	}), d}, nil
+}
+
+// Delete implements session.Catalog. The session is gone as soon as its head
+// says so. An error that comes behind that says that some of its items could
+// not be removed; Delete, called again, goes on with it.
+func (s *Store) Delete(ctx context.Context, sessionID string, opts *session.WriteOptions) error {
+	if err := s.DriverBackend.Delete(ctx, sessionID, opts); err != nil {
+		return err
+	}
+	if err := s.driver.finishRemoval(ctx, sessionID); err != nil {
+		return &session.Error{Op: "delete", SessionID: sessionID, Err: err}
+	}
+	return nil
 }
 
 // maxPrefixBytes leaves room in a partition key, which may be 2,048 bytes.
