@@ -1,0 +1,5 @@
+//go:build !unix && !windows
+
+package filestore
+
+func processBirth(int) (string, bool) { return "", false }
