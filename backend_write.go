@@ -141,7 +141,9 @@ func (b *DriverBackend) writeChecked(ctx context.Context, id string, o WriteOpti
 		}
 		now := b.now()
 		next, commit := known.next(id, ch, w, now, b.expiry(now))
-		made, seen, err := b.try(ctx, id, commit, w.shows)
+		made, seen, err := b.try(ctx, id, commit, func(c *current) bool { // not what another life shows of the same key
+			return c.record != nil && c.life == next.life && w.shows(c)
+		})
 		if err != nil {
 			return "", err
 		}

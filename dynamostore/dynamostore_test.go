@@ -57,19 +57,12 @@ func (f *tables) in(tb testing.TB, table string) *dynamostore.Store {
 	return s
 }
 
-// As most users open it, on the clock of the machine. The suite is long, and
-// minidyn has two more runs below.
+// With options that TestDriver does not have, which runs the suite with the
+// defaults on all servers.
 func TestStore(t *testing.T) {
 	t.Run("Server", func(t *testing.T) {
-		f := &tables{server: dynamotest.Start(t)}
-		storetest.Run(t, f.open, &storetest.Options{Peer: f.peer})
-	})
-}
-
-func TestStoreWithTTL(t *testing.T) {
-	dynamotest.Each(t, func(t *testing.T, s *dynamotest.Server) {
 		clock := storetest.NewClock()
-		f := &tables{server: s, opts: dynamostore.Options{TTL: time.Hour, Clock: clock.Now, KeyPrefix: "tenant", Uncompressed: true}}
+		f := &tables{server: dynamotest.Start(t), opts: dynamostore.Options{TTL: time.Hour, Clock: clock.Now, KeyPrefix: "tenant", Uncompressed: true}}
 		storetest.Run(t, f.open, &storetest.Options{Peer: f.peer, TTL: time.Hour, Advance: clock.Advance})
 	})
 }

@@ -1,25 +1,29 @@
 -- Makes one commit of a session.
 --
--- KEYS: head, messages, meta, removed
--- ARGV: 1 the revision that the head must have, '' for none
+-- KEYS: head, messages, meta, commits
+-- ARGV: 1 the revision that the head must have; a line feed and what names this
+--         call, all its tries, if there must be no session
 --       2 the new revision, '' to remove the session
 --       3 how many messages stay
 --       4 milliseconds to live, '' for ever
 --       5 Meta: '-' leaves it, '+' and the text sets it, '+' alone removes it
---       6 the rest of the head
+--       6 the rest of the head; what names this call, if it removes the session
 --       then the messages
 --
 -- Returns '' if the commit was made, now or by an earlier try, or what is the
 -- matter. All reasons to refuse come before the first write, and the first
 -- write is one that a full server refuses.
 
-local head, messages, meta, removed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local head, messages, meta, commits = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local token = ARGV[2] == '' and ARGV[6] or ARGV[2]
+local absent = string.sub(ARGV[1], 1, 1) == '\n'
 local cur = redis.pcall('GET', head)
 local count = redis.pcall('LLEN', messages)
 if type(cur) == 'table' or type(count) == 'table' then return 'other' end
-local first, withMeta, mortal = ARGV[2], '0', '0'
+local withMeta, mortal = '0', '0'
 if not cur then
-  if ARGV[1] ~= '' then return 'conflict' end
+  if redis.call('LPOS', commits, token, 'RANK', -1) then return '' end
+  if not absent or redis.call('LPOS', commits, ARGV[1], 'RANK', -1) then return 'conflict' end
   if count ~= 0 then return 'part' end
 else
   if string.sub(cur, 1, 2) ~= '1\n' then
@@ -27,37 +31,38 @@ else
   end
   local i = string.find(cur, '\n', 3, true)
   local j = i and string.find(cur, '\n', i + 1, true)
-  local k = j and string.find(cur, '\n', j + 1, true)
-  if not k then return 'other' end
+  if not j then return 'other' end
   local rev = string.sub(cur, 3, i - 1)
   if rev == ARGV[2] then return '' end
-  if rev ~= ARGV[1] then return 'conflict' end
+  if rev ~= ARGV[1] then
+    if redis.call('LPOS', commits, token, 'RANK', -1) then return '' end
+    if absent then -- an earlier try of it may yet come, when there is no session any more
+      redis.call('RPUSH', commits, ARGV[1])
+      redis.call('PEXPIRE', commits, 600000)
+    end
+    return 'conflict'
+  end
   if string.sub(cur, i + 1, j - 1) ~= tostring(count) then return 'part' end
-  first, withMeta, mortal = string.sub(cur, j + 1, k - 1), string.sub(cur, k + 1, k + 1), string.sub(cur, k + 2, k + 2)
+  withMeta, mortal = string.sub(cur, j + 1, j + 1), string.sub(cur, j + 2, j + 2)
 end
 
+local keep, life = tonumber(ARGV[3]), ARGV[4]
 if ARGV[2] == '' then
   if not cur then return '' end
-  local gone = redis.pcall('GET', removed)
-  gone = string.sub((type(gone) == 'string' and gone or '') .. first .. '\n', -2048)
   redis.call('UNLINK', head, messages, meta)
-  redis.call('SET', removed, gone, 'PX', 3600000)
-  return ''
-end
-if not cur then
-  local gone = redis.pcall('GET', removed)
-  if type(gone) == 'string' and string.find('\n' .. gone, '\n' .. ARGV[2] .. '\n', 1, true) then return '' end
-end
-
-local keep = tonumber(ARGV[3])
-if ARGV[5] ~= '-' then withMeta = ARGV[5] == '+' and '0' or '1' end
-local life = ARGV[4]
-local text = '1\n' .. ARGV[2] .. '\n' .. (keep + #ARGV - 6) .. '\n' .. first .. '\n' .. withMeta .. (life == '' and '0\n' or '1\n') .. ARGV[6]
-if life == '' then
-  redis.call('SET', head, text)
 else
-  redis.call('SET', head, text, 'PX', life)
+  if ARGV[5] ~= '-' then withMeta = ARGV[5] == '+' and '0' or '1' end
+  local text = '1\n' .. ARGV[2] .. '\n' .. (keep + #ARGV - 6) .. '\n' .. withMeta .. (life == '' and '0\n' or '1\n') .. ARGV[6]
+  if life == '' then
+    redis.call('SET', head, text)
+  else
+    redis.call('SET', head, text, 'PX', life)
+  end
 end
+if redis.call('RPUSH', commits, token) > 4096 then redis.call('LTRIM', commits, -2048, -1) end
+redis.call('PEXPIRE', commits, 600000)
+if ARGV[2] == '' then return '' end
+
 if ARGV[5] == '+' then
   redis.call('UNLINK', meta)
 elseif ARGV[5] ~= '-' then

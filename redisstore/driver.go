@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
@@ -12,9 +13,9 @@ import (
 	"github.com/holdfast-go/session"
 )
 
-// driver is a session.Driver in Redis. Reads are transactions, not scripts: in
-// a cluster they go to masters, whatever the client's preferences, and the
-// reply needs no detour through the script's language.
+// driver is a session.Driver in Redis. Its reads of a session are scripts: in a
+// cluster they go to masters, whatever the client prefers, and a full server
+// runs them where it would refuse to begin a transaction.
 type driver struct {
 	client redis.UniversalClient
 	opts   Options
@@ -42,29 +43,54 @@ func (d *driver) Head(ctx context.Context, id string) (session.Head, error) {
 	if err := ctx.Err(); err != nil {
 		return session.Head{}, err
 	}
-	var values headValues
-	var count *redis.IntCmd
-	_, err := d.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		values = d.readHead(ctx, p, id)
-		count = p.LLen(ctx, d.messagesKey(id))
-		return nil
-	})
-	if err == nil || errors.Is(err, redis.Nil) {
-		err = count.Err()
-	}
-	if err != nil {
-		return session.Head{}, d.explainOf(ctx, id, err)
-	}
-	h, listed, err := d.headOf(ctx, id, values)
+	reply, err := d.script(ctx, headScript, id, []string{d.headKey(id), d.metaKey(id), d.messagesKey(id)})
 	if err != nil {
 		return session.Head{}, err
 	}
-	if int64(h.Count) != count.Val() {
+	text, _ := reply[0].(string)
+	meta, hasMeta := reply[1].(string)
+	h, listed, err := d.headOf(id, text, meta, hasMeta)
+	if err != nil {
+		return session.Head{}, err
+	}
+	if count, _ := reply[2].(int64); int64(h.Count) != count {
 		return session.Head{}, d.partMissing(id)
 	}
 	d.listed.set(id, listed)
 	return h, nil
 }
+
+// script runs a script of a session that returns a list, in which nil stands
+// for a key that is not there.
+func (d *driver) script(ctx context.Context, s *redis.Script, id string, keys []string, args ...any) (reply []any, err error) {
+	err = d.settled(ctx, func() error {
+		reply, err = s.Run(ctx, d.client, keys, args...).Slice()
+		return err
+	})
+	return reply, d.explainOf(ctx, id, err)
+}
+
+// settled makes a call, again while it meets keys that are just being moved to
+// another node of a cluster: such a call was not carried out.
+func (d *driver) settled(ctx context.Context, call func() error) error {
+	for wait, end := minSettling, time.Now().Add(settling); ; wait = min(2*wait, maxSettling) {
+		err := call()
+		if !redis.HasErrorPrefix(err, "TRYAGAIN") || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+const (
+	settling    = 250 * time.Millisecond // at most: the keys of one session move fast
+	minSettling = 2 * time.Millisecond
+	maxSettling = 20 * time.Millisecond
+)
 
 // Range implements session.Driver.
 func (d *driver) Range(ctx context.Context, id string, h session.Head, from, to int) ([][]byte, error) {
@@ -74,32 +100,60 @@ func (d *driver) Range(ctx context.Context, id string, h session.Head, from, to 
 			return nil, err
 		}
 		n := min(to-from, pageMessages)
-		var head *redis.StringCmd
-		var page *redis.StringSliceCmd
-		_, err := d.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			head = p.Get(ctx, d.headKey(id))
-			page = p.LRange(ctx, d.messagesKey(id), int64(from), int64(from+n-1))
-			return nil
-		})
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return nil, d.explainOf(ctx, id, err)
+		head, page, err := d.readPage(ctx, id, from, n)
+		if err != nil {
+			return nil, err
 		}
-		now, _, err := decodeHead(head.Val())
+		now, _, err := decodeHead(head)
 		if err != nil {
 			return nil, d.badHead(id, err)
 		}
 		if now.Base != h.Base {
 			return nil, fmt.Errorf("%w: the history was replaced or removed", session.ErrConflict)
 		}
-		for _, l := range page.Val() {
+		for _, l := range page {
 			lines = append(lines, []byte(l))
 		}
-		for range n - len(page.Val()) {
+		for range n - len(page) {
 			lines = append(lines, nil)
 		}
 		from += n
 	}
 	return lines, nil
+}
+
+// readPage reads a head and n messages of one moment, in a transaction: its
+// reply needs no detour through the script's language, which a full server
+// takes all the same.
+func (d *driver) readPage(ctx context.Context, id string, from, n int) (head string, page []string, err error) {
+	err = d.settled(ctx, func() error {
+		var text *redis.StringCmd
+		var list *redis.StringSliceCmd
+		_, err := d.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			text = p.Get(ctx, d.headKey(id))
+			list = p.LRange(ctx, d.messagesKey(id), int64(from), int64(from+n-1))
+			return nil
+		})
+		if errors.Is(err, redis.Nil) {
+			err = list.Err()
+		}
+		head, page = text.Val(), list.Val()
+		return err
+	})
+	if !redis.HasErrorPrefix(err, "EXECABORT") {
+		return head, page, d.explainOf(ctx, id, err)
+	}
+	reply, err := d.script(ctx, rangeScript, id, []string{d.headKey(id), d.messagesKey(id)}, from, from+n-1)
+	if err != nil {
+		return "", nil, err
+	}
+	head, _ = reply[0].(string)
+	lines, _ := reply[1].([]any)
+	for _, l := range lines {
+		line, _ := l.(string)
+		page = append(page, line)
+	}
+	return head, page, nil
 }
 
 // keptAfter is how long Redis keeps an expired session: clocks differ.
@@ -114,7 +168,7 @@ func (d *driver) Commit(ctx context.Context, id string, c session.Commit) error 
 		return err
 	}
 	if c.Head == nil {
-		if err := d.run(ctx, id, []any{escapeLine.Replace(c.IfRev), "", 0, "", "-", ""}); err != nil {
+		if err := d.run(ctx, id, []any{escapeLine.Replace(c.IfRev), "", 0, "", "-", "removal " + rand.Text()}); err != nil {
 			return err
 		}
 		d.unlist(ctx, id)
@@ -142,7 +196,11 @@ func commitArgs(c session.Commit, listed int64) []any {
 		life = strconv.FormatInt(max(h.Expires.Sub(h.Updated)+keptAfter, keptAfter).Milliseconds(), 10)
 	}
 	args := make([]any, 0, 6+len(c.Add))
-	args = append(args, escapeLine.Replace(c.IfRev), escapeLine.Replace(h.Rev), c.Keep, life, meta, appendRest(nil, h, listed))
+	ifRev := escapeLine.Replace(c.IfRev)
+	if ifRev == "" {
+		ifRev = "\n" + rand.Text()
+	}
+	args = append(args, ifRev, escapeLine.Replace(h.Rev), c.Keep, life, meta, appendRest(nil, h, listed))
 	for _, line := range c.Add {
 		args = append(args, line)
 	}
@@ -150,12 +208,14 @@ func commitArgs(c session.Commit, listed int64) []any {
 }
 
 // run runs the commit script. When its reply is lost and go-redis sends it
-// again, it meets its own revision and answers as it did, or, if another commit
-// has come between, with a conflict, which the contract resolves by the tokens
-// in the record.
+// again, the script knows it and answers as it did.
 func (d *driver) run(ctx context.Context, id string, args []any) error {
-	keys := []string{d.headKey(id), d.messagesKey(id), d.metaKey(id), d.removedKey(id)}
-	reply, err := commitScript.Run(ctx, d.client, keys, args...).Text()
+	keys := []string{d.headKey(id), d.messagesKey(id), d.metaKey(id), d.commitsKey(id)}
+	var reply string
+	err := d.settled(ctx, func() (err error) {
+		reply, err = commitScript.Run(ctx, d.client, keys, args...).Text()
+		return err
+	})
 	if err != nil {
 		return d.explainOf(ctx, id, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -41,7 +42,10 @@ var replyCodes = []struct {
 
 // explain adds to an error of go-redis what it means.
 func explain(ctx context.Context, err error) error {
-	if c := ctx.Err(); c != nil {
+	if err == nil {
+		return nil
+	}
+	if c := contextErr(ctx); c != nil {
 		return fmt.Errorf("redisstore: %w: %w", c, err)
 	}
 	for _, r := range replyCodes {
@@ -56,10 +60,26 @@ func explain(ctx context.Context, err error) error {
 	return fmt.Errorf("redisstore: %w", err)
 }
 
+// contextErr is the context's error. A connection's deadline is the context's
+// own, and may have passed a moment before.
+func contextErr(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < 10*time.Millisecond {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
 // explainOf is explain for a session, whose keys may hold something else.
 func (d *driver) explainOf(ctx context.Context, id string, err error) error {
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return d.otherType(id)
+	}
+	var network net.Error
+	if c, ok := d.client.(*redis.ClusterClient); ok && errors.As(err, &network) {
+		c.ReloadState(ctx) // a node may have failed, and another taken its place
 	}
 	return explain(ctx, err)
 }

@@ -1,14 +1,11 @@
 package redisstore
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/session"
 )
@@ -34,7 +31,7 @@ var (
 )
 
 // headLines is how many lines there are in a head, the record being the last.
-const headLines = 10
+const headLines = 9
 
 // decodeHead reads a head, but for its ID and Meta, and when it was last
 // listed. An empty text is the zero Head.
@@ -48,47 +45,31 @@ func decodeHead(text string) (h session.Head, listed int64, err error) {
 	} else if version > formatVersion {
 		return session.Head{}, 0, errNewer
 	}
-	if len(lines) < headLines || len(lines[4]) != 2 {
+	if len(lines) < headLines || len(lines[3]) != 2 {
 		return session.Head{}, 0, errNoHead
 	}
 	var numbers [4]int64
-	for i, line := range []string{lines[2], lines[6], lines[7], lines[8]} {
+	for i, line := range []string{lines[2], lines[5], lines[6], lines[7]} {
 		if numbers[i], err = strconv.ParseInt(line, 10, 64); err != nil {
 			return session.Head{}, 0, errNoHead
 		}
 	}
 	h = session.Head{
-		Rev: unescapeLine.Replace(lines[1]), Base: unescapeLine.Replace(lines[5]), Count: int(numbers[0]),
-		Updated: time.Unix(0, numbers[1]).UTC(), Record: []byte(lines[9]),
+		Rev: unescapeLine.Replace(lines[1]), Base: unescapeLine.Replace(lines[4]), Count: int(numbers[0]),
+		Updated: time.Unix(0, numbers[1]).UTC(), Record: []byte(lines[8]),
 	}
 	if numbers[2] != 0 {
 		h.Expires = time.Unix(0, numbers[2]).UTC()
 	}
-	if lines[4][0] == '1' {
+	if lines[3][0] == '1' {
 		h.Meta = []byte{} // to be filled in
 	}
 	return h, numbers[3], nil
 }
 
-// headValues are the values of the keys of a session's head and Meta. Not
-// MGET's: that passes over keys of other types.
-type headValues struct{ head, meta *redis.StringCmd }
-
-func (d *driver) readHead(ctx context.Context, p redis.Pipeliner, id string) headValues {
-	return headValues{p.Get(ctx, d.headKey(id)), p.Get(ctx, d.metaKey(id))}
-}
-
-// headOf returns the head that values hold, and when it was last listed.
-func (d *driver) headOf(ctx context.Context, id string, values headValues) (session.Head, int64, error) {
-	text, err := values.head.Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return session.Head{}, 0, d.explainOf(ctx, id, err)
-	}
-	meta, err := values.meta.Bytes()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return session.Head{}, 0, d.explainOf(ctx, id, err)
-	}
-	hasMeta := err == nil
+// headOf returns the head that the values of a session's head and Meta keys
+// hold, and when it was last listed.
+func (d *driver) headOf(id, text, meta string, hasMeta bool) (session.Head, int64, error) {
 	h, listed, err := decodeHead(text)
 	switch {
 	case err != nil:
@@ -100,7 +81,7 @@ func (d *driver) headOf(ctx context.Context, id string, values headValues) (sess
 	}
 	h.ID = id
 	if hasMeta {
-		h.Meta = meta
+		h.Meta = []byte(meta)
 	}
 	return h, listed, nil
 }

@@ -13,7 +13,7 @@ import (
 
 // headText returns a head as the commit script writes it.
 func headText(h *session.Head, flags string, listed int64) string {
-	return "1\n" + escapeLine.Replace(h.Rev) + "\n3\nfirst\n" + flags + "\n" + string(appendRest(nil, h, listed))
+	return "1\n" + escapeLine.Replace(h.Rev) + "\n3\n" + flags + "\n" + string(appendRest(nil, h, listed))
 }
 
 func TestHeadRoundTrip(t *testing.T) {
@@ -52,8 +52,8 @@ func FuzzHead(f *testing.F) {
 			return
 		}
 		rest := string(appendRest(nil, &h, listed))
-		lines := strings.SplitN(text, "\n", 6)
-		again, listedAgain, err := decodeHead(strings.Join(lines[:5], "\n") + "\n" + rest)
+		lines := strings.SplitN(text, "\n", 5)
+		again, listedAgain, err := decodeHead(strings.Join(lines[:4], "\n") + "\n" + rest)
 		if diff := cmp.Diff(h, again); err != nil || listed != listedAgain || diff != "" {
 			t.Errorf("a head that was read and written is another (error %v):\n%s", err, diff)
 		}
@@ -64,7 +64,7 @@ func TestKeysHoldTheIDInOneTag(t *testing.T) {
 	d := newDriver(nil, Options{Prefix: "p:"}, nil)
 	tags := make(map[string]string)
 	for _, id := range []string{"s-204", "a{b}c", "{}x", "}{", "{", "}", "%7D", "%257D", "a", "A", strings.Repeat("}", 512), "\x00lease"} {
-		keys := []string{d.headKey(id), d.messagesKey(id), d.metaKey(id), d.removedKey(id)}
+		keys := []string{d.headKey(id), d.messagesKey(id), d.metaKey(id), d.commitsKey(id)}
 		var tag string
 		for _, k := range keys {
 			_, after, _ := strings.Cut(k, "{")

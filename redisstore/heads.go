@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"math"
 	"strconv"
@@ -125,16 +126,21 @@ func (c *indexCursor) next(ctx context.Context, client redis.UniversalClient, n 
 // headsOf reads the heads of an index's entries. Entries of sessions that are
 // not there are taken from the index.
 func (d *driver) headsOf(ctx context.Context, index string, entries []entry) ([]session.Head, error) {
-	values := make([]headValues, len(entries))
+	texts, metas := make([]*redis.StringCmd, len(entries)), make([]*redis.StringCmd, len(entries))
 	d.client.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its own error
 		for i, e := range entries {
-			values[i] = d.readHead(ctx, p, e.id)
+			texts[i], metas[i] = p.Get(ctx, d.headKey(e.id)), p.Get(ctx, d.metaKey(e.id))
 		}
 		return nil
 	})
 	var heads []session.Head
 	for i, e := range entries {
-		h, _, err := d.headOf(ctx, e.id, values[i])
+		for _, err := range []error{texts[i].Err(), metas[i].Err()} {
+			if err != nil && !errors.Is(err, redis.Nil) {
+				return heads, d.explainOf(ctx, e.id, err)
+			}
+		}
+		h, _, err := d.headOf(e.id, texts[i].Val(), metas[i].Val(), metas[i].Err() == nil)
 		if err != nil {
 			return heads, err
 		}

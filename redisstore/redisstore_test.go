@@ -54,25 +54,12 @@ func (s *stores) openAt(tb testing.TB, opts redisstore.Options) session.Store {
 	return store
 }
 
+// Every write moves the session in the index of lists, and sessions expire.
+// TestDriver has the suite on all servers, with the default index.
 func TestStore(t *testing.T) {
-	onEach(t, func(t *testing.T, server *redistest.Server) {
-		s := &stores{server: server}
-		storetest.Run(t, s.open, &storetest.Options{Peer: s.peer})
-	})
-}
-
-func TestStoreWithTTL(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		clock := storetest.NewClock()
-		s := &stores{server: server, opts: redisstore.Options{TTL: time.Hour, Clock: clock.Now}}
-		storetest.Run(t, s.open, &storetest.Options{Peer: s.peer, TTL: time.Hour, Advance: clock.Advance})
-	})
-}
-
-// Every write moves the session in the index of lists.
-func TestStoreThatIndexesEveryWrite(t *testing.T) {
-	s := &stores{server: redistest.Miniredis(t), opts: redisstore.Options{IndexEvery: -1}}
-	storetest.Run(t, s.open, &storetest.Options{Peer: s.peer})
+	clock := storetest.NewClock()
+	s := &stores{server: redistest.Start(t), opts: redisstore.Options{TTL: time.Hour, Clock: clock.Now, IndexEvery: -1}}
+	storetest.Run(t, s.open, &storetest.Options{Peer: s.peer, TTL: time.Hour, Advance: clock.Advance})
 }
 
 func TestDriver(t *testing.T) {
