@@ -26,7 +26,10 @@ import (
 	"time"
 
 	"github.com/holdfast-go/session"
+	"github.com/holdfast-go/session/dynamostore"
+	"github.com/holdfast-go/session/filestore"
 	"github.com/holdfast-go/session/memstore"
+	"github.com/holdfast-go/session/redisstore"
 	"github.com/holdfast-go/session/sqlitestore"
 )
 
@@ -72,7 +75,15 @@ func report(stderr io.Writer, err error) {
 }
 
 // stores are the backends that -store may choose.
-var stores = session.Openers{"memory": memstore.OpenURL, "sqlite": sqlitestore.OpenURL}
+var stores = session.Openers{
+	"dynamodb":      dynamostore.OpenURL,
+	"file":          filestore.OpenURL,
+	"memory":        memstore.OpenURL,
+	"redis":         redisstore.OpenURL,
+	"rediss":        redisstore.OpenURL,
+	"redis+cluster": redisstore.OpenURL,
+	"sqlite":        sqlitestore.OpenURL,
+}
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (err error) {
 	flags := flag.NewFlagSet("chat", flag.ContinueOnError)
@@ -82,7 +93,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		flags.PrintDefaults()
 	}
 	id := flags.String("session", "", "the `name` of the session")
-	storeURL := flags.String("store", "sqlite:chat.db", "the store's `URL`: sqlite:FILE or memory:")
+	storeURL := flags.String("store", "sqlite:chat.db", "the store's `URL`: sqlite:FILE, file:DIR, dynamodb://TABLE, redis://HOST or memory:")
 	window := flags.Int("window", 100, "how many of the last `turns` the model is shown at most")
 	overflow := flags.Bool("overflow", false, "let the first model call fail as if the history were too long")
 	if err := flags.Parse(args); err != nil {
