@@ -1,6 +1,7 @@
 package filestore
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -101,18 +102,19 @@ type note struct {
 
 // appendNotes writes notices and settings, and creates the file if need be.
 func (s *Store) appendNotes(ctx context.Context, id string, events []Event) error {
-	var b []byte
+	var text bytes.Buffer
+	lines := json.NewEncoder(&text)
+	lines.SetEscapeHTML(false) // so that grep finds what was written
 	for _, e := range events {
 		n := note{e.TS.UTC(), e.Kind, e.Text, e.Model, e.MergeThinking, e.Tools}
 		if n.TS.IsZero() {
 			n.TS = s.opts.Clock().Round(0).UTC()
 		}
-		line, err := json.Marshal(n)
-		if err != nil {
+		if err := lines.Encode(n); err != nil {
 			return fmt.Errorf("%w: %w", session.ErrInvalidOption, err)
 		}
-		b = append(append(b, line...), '\n')
 	}
+	b := text.Bytes()
 	return s.call("append", id, func() error {
 		return s.driver.with(ctx, id, func(l *log) error {
 			return l.begin(ctx, func() error { return l.writeNotes(ctx, b) })

@@ -118,6 +118,11 @@ func TestSweep(t *testing.T) {
 	s, _ := openStore(t, dir, &Options{TTL: time.Hour, Clock: func() time.Time { return now }})
 	appendTexts(t, s, "old", "a")
 	appendTexts(t, s, "f/old", "a")
+	appendTexts(t, s, "mail", "a")
+	if err := os.Mkdir(filepath.Join(dir, "mail", InboxSubdir), dirMode); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(dir, "mail", InboxSubdir, "note"), []byte("x"))
 	if _, err := s.Lock(t.Context(), "old", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +146,7 @@ func TestSweep(t *testing.T) {
 		}
 		return err
 	})
-	if diff := cmp.Diff([]string{"new/history.jsonl"}, left); err != nil || diff != "" {
+	if diff := cmp.Diff([]string{"mail/history.jsonl", "mail/inbox/note", "new/history.jsonl"}, left); err != nil || diff != "" {
 		t.Errorf("files after Sweep (-want +got), %v:\n%s", err, diff)
 	}
 	wantTexts(t, s, "new", "a")

@@ -51,7 +51,8 @@ import (
 //
 // Lines by others. A line without more and commit is a commit of its own, with
 // a revision made of its offset and bytes; a line that is a message itself, in
-// the manner of {"role":…,"content":…}, too. notice and settings change neither
+// the manner of {"role":…,"content":…}, too. Their messages may be in the form of
+// chat completion APIs, with a string as content and with tool_calls. notice and settings change neither
 // history nor revision, and lines of kinds that are not known here count as such.
 //
 // Fresh lines. Who appends behind something that is not whole first ends its
@@ -160,9 +161,14 @@ func appendString(dst []byte, s string) []byte {
 func parseLine(b []byte) (l line, ok bool) {
 	l.keep = -1
 	if l.parseOwn(b) {
-		return l, l.complete()
+		ok = l.complete()
+	} else {
+		l, ok = parseForeign(b)
 	}
-	return parseForeign(b)
+	if ok && l.message != nil && l.more == 0 && l.commit == "" { // by others
+		l.message = nativeMessage(l.message)
+	}
+	return l, ok
 }
 
 // complete reports whether a line has what its kind demands.

@@ -130,6 +130,8 @@ type fold struct {
 
 	each   func(p *pendingLine)    // of each line that counts; nil: nobody wants them
 	placed func(pos int, d Damage) // of each message, as if it were damaged
+
+	decodes func(message []byte) bool // whether a message is one; nil: that is not asked
 }
 
 type pendingLine struct {
@@ -162,6 +164,9 @@ func (f *fold) next(b []byte, at int64, whole bool) bool {
 		return true
 	}
 	l, ok := parseLine(b)
+	if ok && f.decodes != nil && l.message != nil && !f.decodes(l.message) {
+		ok = false
+	}
 	if !ok || !wellFormed(bytes.TrimSpace(b)) {
 		f.bad = append(f.bad, Damage{Line: no, Offset: at, Length: size, Err: errNotLine})
 		return true

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,6 +124,9 @@ func (s *Store) deliverTemp(inbox, temp string) (string, error) {
 // nil store appends a user message with that ID to the session's history, once
 // even if it is delivered again.
 //
+// What waits for a session that this one continues, by Compact, is delivered
+// too, and before its own.
+//
 // An error of store ends it and is returned, wrapped. Only one process drains an
 // inbox at a time: ErrLocked.
 func (s *Session) DrainInbox(ctx context.Context, store func(context.Context, InboxMessage) error) ([]InboxMessage, error) {
@@ -137,13 +141,43 @@ func (s *Session) drainInbox(ctx context.Context, store func(context.Context, In
 	if store == nil {
 		store = s.storeInbox
 	}
-	inbox := path.Join(s.dir, InboxSubdir)
-	root := s.store.root
+	for _, dir := range s.continues(ctx) {
+		some, err := s.store.drainDir(ctx, path.Join(dir, InboxSubdir), store)
+		if delivered = append(delivered, some...); err != nil {
+			return delivered, err
+		}
+	}
+	return delivered, nil
+}
+
+// continues returns the directories of the sessions that this one continues, the
+// first one first, and its own.
+func (s *Session) continues(ctx context.Context) []string {
+	dirs, seen := []string{s.dir}, map[string]bool{}
+	meta, _, err := s.store.meta(ctx, s.id, s.name)
+	for id := s.id; err == nil && meta.Parent != "" && !seen[id]; {
+		seen[id] = true
+		before := meta.Parent
+		if meta, _, err = s.store.meta(ctx, before, before); err != nil || meta.SucceededBy != id {
+			break // it is gone, or was but forked
+		}
+		dir, err := s.store.driver.dirOf(before)
+		if err != nil {
+			break
+		}
+		dirs, id = append(dirs, dir), before
+	}
+	slices.Reverse(dirs)
+	return dirs
+}
+
+func (s *Store) drainDir(ctx context.Context, inbox string, store func(context.Context, InboxMessage) error) (delivered []InboxMessage, err error) {
+	root := s.root
 	entries, err := readDir(root, inbox)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
 		return nil, nil
 	}
-	lock, err := s.store.lockName(inbox, inboxLockName, false)
+	lock, err := s.lockName(inbox, inboxLockName, false)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +186,7 @@ func (s *Session) drainInbox(ctx context.Context, store func(context.Context, In
 		return nil, err
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") || !e.Type().IsRegular() {
+		if !isMail(e) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
@@ -173,11 +207,14 @@ func (s *Session) drainInbox(ctx context.Context, store func(context.Context, In
 			return delivered, err
 		}
 	}
-	if len(delivered) > 0 && s.store.syncs() {
+	if len(delivered) > 0 && s.syncs() {
 		return delivered, syncDir(root, inbox)
 	}
 	return delivered, nil
 }
+
+// isMail reports whether an entry of an inbox is a message.
+func isMail(e fs.DirEntry) bool { return !strings.HasPrefix(e.Name(), ".") && e.Type().IsRegular() }
 
 func readInbox(root *os.Root, name string) (InboxMessage, error) {
 	f, err := root.Open(name)

@@ -283,3 +283,41 @@ func TestInboxAfterKilledWriters(t *testing.T) {
 		t.Errorf("it is still there: %v", err)
 	}
 }
+
+// TestDrainInboxOfWhatIsContinued drains what was put for a session before and
+// after it was compacted, twice.
+func TestDrainInboxOfWhatIsContinued(t *testing.T) {
+	m := newManager(t)
+	s := openSession(t, m, "a")
+	say(t, s, "hi")
+	put := func(name, text string) {
+		t.Helper()
+		if _, err := m.PutInbox(name, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("a", "1")
+	for _, name := range []string{"b", "c"} {
+		next, err := s.Compact("sum", &CompactOptions{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(name, "for "+name)
+		s = next
+	}
+	put("a", "2")
+	fork, err := s.Fork("fork", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := fork.DrainInbox(t.Context(), nil); err != nil || len(got) != 0 {
+		t.Errorf("a fork has got %v, %v", texts(got), err)
+	}
+	got, err := openSession(t, m, "a").DrainInbox(t.Context(), nil)
+	if want := []string{"1", "2", "for b", "for c"}; err != nil || !cmp.Equal(texts(got), want) {
+		t.Errorf("delivered %v, %v, want %v", texts(got), err, want)
+	}
+	if got, err := s.DrainInbox(t.Context(), nil); err != nil || len(got) != 0 {
+		t.Errorf("delivered again: %v, %v", texts(got), err)
+	}
+}

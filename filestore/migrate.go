@@ -259,10 +259,7 @@ func flatMessage(line []byte) (session.Message, error) {
 	if inner, ok := members["message"]; ok && members["role"] == nil {
 		return flatMessage(inner)
 	}
-	content := bytes.TrimSpace(members["content"])
-	_, calls := members["tool_calls"]
-	_, result := members["tool_call_id"]
-	if !calls && !result && !bytes.HasPrefix(content, []byte(`"`)) {
+	if !chatForm(members) {
 		m, err := session.DecodeMessage(line)
 		if err == nil && m.Role == "" {
 			err = errNotLine
@@ -270,6 +267,31 @@ func flatMessage(line []byte) (session.Message, error) {
 		return m, err
 	}
 	return chatMessage(line, members)
+}
+
+// chatForm reports whether a message is in the form of chat completion APIs.
+func chatForm(members map[string]json.RawMessage) bool {
+	_, calls := members["tool_calls"]
+	_, result := members["tool_call_id"]
+	return calls || result || bytes.HasPrefix(bytes.TrimSpace(members["content"]), []byte(`"`))
+}
+
+// nativeMessage returns a message that others wrote in the form that
+// session.AppendMessage gives it, or as it is if it can't be told.
+func nativeMessage(b []byte) []byte {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(b, &members) != nil || !chatForm(members) {
+		return b
+	}
+	m, err := chatMessage(b, members)
+	if err != nil {
+		return b
+	}
+	native, err := session.AppendMessage(nil, m)
+	if err != nil {
+		return b
+	}
+	return native
 }
 
 func chatMessage(line []byte, members map[string]json.RawMessage) (session.Message, error) {

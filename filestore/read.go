@@ -144,7 +144,7 @@ func skim(b []byte) (message []byte, ok bool) {
 	if len(b) < 2 || b[0] != '{' || b[len(b)-1] != '}' {
 		return nil, false
 	}
-	isMessage := false
+	isMessage, ours := false, false
 	for at := 1; ; at++ {
 		name, next, ok := quoted(b, at)
 		if !ok || next >= len(b) || b[next] != ':' {
@@ -153,8 +153,9 @@ func skim(b []byte) (message []byte, ok bool) {
 		at = next + 1
 		if string(name) == "message" {
 			message = b[at : len(b)-1 : len(b)-1]
-			return message, isMessage && len(message) > 1 && message[0] == '{' && message[len(message)-1] == '}'
+			return message, isMessage && ours && len(message) > 1 && message[0] == '{' && message[len(message)-1] == '}'
 		}
+		ours = ours || string(name) == "commit" || string(name) == "more"
 		value, next, ok := quoted(b, at)
 		if !ok {
 			if _, next, ok = integer(b, at); !ok {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 
 	"github.com/holdfast-go/session"
 )
@@ -123,31 +122,22 @@ func (s *Session) LastSettingsModel() (string, error) {
 
 func (s *Store) lastModel(ctx context.Context, id string) (model string, err error) {
 	err = s.call("read", id, func() error {
-		var name string
-		var h history
-		err := s.driver.with(ctx, id, func(l *log) error {
-			err := l.refresh(ctx)
-			name, h.size, h.open = l.name, l.history.size, l.history.open
-			return err
-		})
-		if err != nil || h.size == 0 {
-			return err
-		}
-		f, err := s.root.Open(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // deleted meanwhile
-		}
-		if err != nil {
+		f, size, err := s.driver.transcript(ctx, id)
+		if err != nil || f == nil {
 			return err
 		}
 		defer f.Close()
-		if h.open { // the last line has no end yet to begin from
-			return scanLines(ctx, f, 0, h.size, func(b []byte, _ int64, _ bool) bool {
+		end := make([]byte, 1)
+		if _, err := f.ReadAt(end, size-1); err != nil {
+			return err
+		}
+		if end[0] != '\n' { // the last line has no end to begin from
+			return scanLines(ctx, f, 0, size, func(b []byte, _ int64, _ bool) bool {
 				model = cmp.Or(modelIn(b), model)
 				return true
 			})
 		}
-		return scanBack(ctx, f, h.size, func(b []byte, _ int64) bool {
+		return scanBack(ctx, f, size, func(b []byte, _ int64) bool {
 			model = modelIn(b)
 			return model == ""
 		})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,7 +73,8 @@ func (d *files) removeDir(dir string) error {
 const trashAge = time.Hour
 
 // Sweep removes expired sessions, and what writers that were killed have left
-// behind, and returns how many sessions. Nobody needs to call it for
+// behind, and returns how many sessions. One whose inbox holds messages stays
+// until they are delivered. Nobody needs to call it for
 // correctness: expired sessions are absent. It looks at every session of the
 // store; once a day is often enough.
 func (s *Store) Sweep(ctx context.Context) (removed int, err error) {
@@ -97,6 +99,9 @@ func (d *files) sweep(ctx context.Context) (removed int, err error) {
 		if err != nil || h.Expires.IsZero() || now.Before(h.Expires) {
 			return err
 		}
+		if waiting, err := d.hasMail(dir); waiting || err != nil {
+			return err
+		}
 		err = d.Commit(ctx, id, session.Commit{IfRev: h.Rev})
 		if errors.Is(err, session.ErrConflict) {
 			return nil // it was begun anew
@@ -113,6 +118,15 @@ func (d *files) sweep(ctx context.Context) (removed int, err error) {
 		return removed, wrapError(err)
 	}
 	return removed, wrapError(d.sweepTrash(now))
+}
+
+// hasMail reports whether messages wait in a session's inbox.
+func (d *files) hasMail(dir string) (bool, error) {
+	entries, err := readDir(d.root, path.Join(dir, InboxSubdir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return slices.ContainsFunc(entries, isMail), err
 }
 
 // sweepTrash removes sessions whose removal was interrupted.

@@ -208,6 +208,11 @@ func (r *rewriting) look(ctx context.Context, file io.ReaderAt) error {
 		}
 	}
 	f.each = func(p *pendingLine) { r.line(f.head.Count, p) }
+	f.decodes = func(message []byte) bool {
+		_, err := session.DecodeMessage(message)
+		r.lost = r.lost || err != nil
+		return err == nil
+	}
 	if err := f.scan(ctx, file, r.size); err != nil {
 		return err
 	}
