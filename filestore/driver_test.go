@@ -21,8 +21,10 @@ func openDriver(tb testing.TB, dir string, opts *Options) *files {
 	return d
 }
 
-// TestDriver runs the suite with a driver that keeps few files open.
+// TestDriver runs the suite with drivers that keep few files open, and peers in
+// another process.
 func TestDriver(t *testing.T) {
+	other := startServing(t, childCommand(t, "serve", "", ""))
 	opts := &Options{Durability: DurabilityNormal, MaxOpenFiles: 3}
 	var dirs sync.Map
 	open := func(tb testing.TB) session.Driver {
@@ -33,7 +35,7 @@ func TestDriver(t *testing.T) {
 	}
 	storetest.RunDriver(t, open, &storetest.DriverOptions{Peer: func(tb testing.TB, d session.Driver) session.Driver {
 		dir, _ := dirs.Load(d)
-		p := openDriver(tb, dir.(string), opts)
+		p := openRemote(tb, other, dir.(string))
 		dirs.Store(session.Driver(p), dir)
 		return p
 	}})

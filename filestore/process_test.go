@@ -21,6 +21,13 @@ const childEnv = "FILESTORE_TEST_CHILD"
 func TestMain(m *testing.M) {
 	beAgent()
 	if child := strings.Split(os.Getenv(childEnv), "\n"); len(child) == 3 {
+		if child[0] == "serve" {
+			if err := serveChild(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			os.Exit(0)
+		}
 		run := map[string]func(s *Store, name string) error{"append": appendChild, "write": writeChild}[child[0]]
 		s, err := New(child[1], &Options{Durability: DurabilityNormal, MaxOpenFiles: 2})
 		if err == nil {

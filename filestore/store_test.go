@@ -39,11 +39,9 @@ func (d *dirs) peer(tb testing.TB, s session.Store) session.Store {
 	return d.openAt(tb, dir.(string))
 }
 
+// TestStore runs the suite with a second handle as the peer; TestDriver has it
+// with another process.
 func TestStore(t *testing.T) {
-	storetest.Run(t, (&dirs{opts: filestore.Options{Durability: filestore.DurabilityNormal}}).open, nil)
-}
-
-func TestStoreWithPeers(t *testing.T) {
 	const ttl = time.Hour
 	clock := storetest.NewClock()
 	d := &dirs{opts: filestore.Options{Durability: filestore.DurabilityNormal, TTL: ttl, Clock: clock.Now}}
