@@ -16,9 +16,9 @@ import (
 //	prefix{ID}:meta      string: Meta, as JSON; not there if there is none
 //	prefix{ID}:commits   list, until ten minutes after the last commit: the
 //	                     latest revisions, at least 2,048, and what names
-//	                     removals and refused creations. A commit whose reply was lost,
-//	                     and which is sent again, is known by it whatever has
-//	                     come between
+//	                     removals and refused creations. A commit whose reply
+//	                     was lost, and which is sent again, is known by it,
+//	                     whatever has come between
 //
 // The head is lines of text, and last the contract's record as it is:
 //

@@ -25,7 +25,7 @@
 //
 // # Access
 //
-// A user needs the commands GET, SET, LLEN, LRANGE, LTRIM, RPUSH, UNLINK, EXISTS,
+// A user needs the commands GET, SET, LLEN, LPOS, LRANGE, LTRIM, RPUSH, UNLINK, EXISTS,
 // PEXPIRE, PERSIST, ZADD, ZREM, ZSCORE, ZRANDMEMBER, ZREVRANGEBYSCORE, EVAL,
 // EVALSHA, MULTI, EXEC and PING, and the keys ~prefix*.
 package redisstore
