@@ -332,7 +332,10 @@ func (b *DriverBackend) delete(ctx context.Context, id string, o WriteOptions) e
 		if cur.rev == "" || try > 0 && gone(cur) {
 			return nil
 		}
-		made, seen, err := b.try(ctx, id, Commit{IfRev: cur.rev}, gone)
+		made, seen, err := b.try(ctx, id, Commit{IfRev: cur.rev}, func(c *current) bool {
+			// With a version it matters who removed it.
+			return o.IfVersion == AnyVersion && gone(c)
+		})
 		if made || seen != nil || err != nil {
 			return err
 		}
