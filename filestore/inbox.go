@@ -29,7 +29,10 @@ import (
 // are empty files, which somebody may be about to write. A file that is not
 // renamed into the inbox can be read half-written.
 
-const inboxLockName = ".lock"
+const (
+	inboxLockName    = ".lock"     // of who drains it
+	inboxPutLockName = ".put.lock" // of who gives a message its name, or lists them
+)
 
 // InboxMessage is a message that waits in a session's inbox.
 type InboxMessage struct {
@@ -97,7 +100,7 @@ func (s *Store) putInbox(dir, text string) (string, error) {
 // deliverTemp gives a file that was written a name behind those of all messages
 // that wait, whatever the clock says.
 func (s *Store) deliverTemp(inbox, temp string) (string, error) {
-	lock, err := s.lockName(inbox, ".put"+inboxLockName, true)
+	lock, err := s.lockName(inbox, inboxPutLockName, true)
 	if err != nil {
 		return "", err
 	}
@@ -182,13 +185,10 @@ func (s *Store) drainDir(ctx context.Context, inbox string, store func(context.C
 		return nil, err
 	}
 	defer releaseName(lock)
-	if entries, err = readDir(root, inbox); err != nil { // another may have drained it meanwhile
+	if entries, err = s.listInbox(inbox); err != nil { // another may have drained it meanwhile
 		return nil, err
 	}
 	for _, e := range entries {
-		if !isMail(e) {
-			continue
-		}
 		if err := ctx.Err(); err != nil {
 			return delivered, err
 		}
@@ -211,6 +211,19 @@ func (s *Store) drainDir(ctx context.Context, inbox string, store func(context.C
 		return delivered, syncDir(root, inbox)
 	}
 	return delivered, nil
+}
+
+// listInbox returns the messages that wait in an inbox, in order. None is put
+// meanwhile: a directory that changes while it is read may show a new file and
+// not one that is older.
+func (s *Store) listInbox(inbox string) ([]fs.DirEntry, error) {
+	lock, err := s.lockName(inbox, inboxPutLockName, true)
+	if err != nil {
+		return nil, err
+	}
+	defer releaseName(lock)
+	entries, err := readDir(s.root, inbox)
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !isMail(e) }), err
 }
 
 // isMail reports whether an entry of an inbox is a message.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -246,6 +247,45 @@ func TestInboxWritersAndReader(t *testing.T) {
 	}
 	if len(got) != writers*each {
 		t.Errorf("%d messages, want %d", len(got), writers*each)
+	}
+}
+
+// TestDrainInboxListsBetweenPuts drains an inbox while somebody is about to give
+// a message its name. A directory that changes while it is read may show a new
+// file and not an older one, so it is listed only when that is done.
+func TestDrainInboxListsBetweenPuts(t *testing.T) {
+	s := openSession(t, newManager(t), "demo")
+	if _, err := s.PutInbox("first"); err != nil {
+		t.Fatal(err)
+	}
+	inbox := path.Join(s.dir, InboxSubdir)
+	putting, err := s.store.lockName(inbox, inboxPutLockName, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drained := make(chan []InboxMessage)
+	go func() {
+		messages, err := s.DrainInbox(t.Context(), nil)
+		for errors.Is(err, session.ErrLocked) { // by the look below
+			messages, err = s.DrainInbox(t.Context(), nil)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		drained <- messages
+	}()
+	for begun := false; !begun; {
+		draining, err := s.store.lockName(inbox, inboxLockName, false)
+		if begun = errors.Is(err, session.ErrLocked); !begun {
+			releaseName(draining)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(s.InboxDir(), "second"), []byte("second"), 0o600); err != nil {
+		t.Error(err)
+	}
+	releaseName(putting)
+	if got := <-drained; len(got) != 2 || got[1].Text != "second" {
+		t.Errorf("delivered %v, want first and second", got)
 	}
 }
 
