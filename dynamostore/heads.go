@@ -33,38 +33,20 @@ func (d *driver) heads(ctx context.Context, q session.HeadQuery, yield func(sess
 		return err
 	}
 	entries := d.newEntries(q)
-	var waiting listing.Waiting
-	for {
+	return listing.InOrder(q, func() (heads []session.Head, newest time.Time, err error) {
 		ids, err := entries.take(ctx, entries.page)
 		if err != nil {
-			return err
+			return nil, newest, err
 		}
-		heads, err := d.readHeads(ctx, ids)
-		if err != nil {
-			return err
-		}
-		for _, h := range heads {
-			if listing.Wanted(q, h) {
-				waiting.Add(h)
-			}
+		if heads, err = d.readHeads(ctx, ids); err != nil {
+			return nil, newest, err
 		}
 		next, err := entries.next(ctx)
-		if err != nil {
-			return err
-		}
-		ready := waiting.Rest
 		if next != nil {
-			ready = func() (session.Head, bool) { return waiting.Next(next.stamp.Add(d.indexEvery())) }
+			newest = next.stamp.Add(d.indexEvery())
 		}
-		for h, ok := ready(); ok; h, ok = ready() {
-			if !yield(h) {
-				return nil
-			}
-		}
-		if next == nil {
-			return nil
-		}
-	}
+		return heads, newest, err
+	}, yield)
 }
 
 // indexEvery is how far an index may be behind.
@@ -92,10 +74,7 @@ type partition struct {
 }
 
 func (d *driver) newEntries(q session.HeadQuery) *entries {
-	e := &entries{driver: d, prefix: q.Prefix, page: maxGetItems}
-	if q.Limit > 0 {
-		e.page = min(q.Limit+1, maxGetItems)
-	}
+	e := &entries{driver: d, prefix: q.Prefix, page: listing.PageSize(q, maxGetItems)}
 	oldest, newest := "0", ":" // before and behind all stamps
 	if !q.Since.IsZero() {
 		oldest = stampOf(within(q.Since.Add(-d.indexEvery())))

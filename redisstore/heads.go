@@ -30,43 +30,21 @@ func (d *driver) Heads(ctx context.Context, q session.HeadQuery) iter.Seq2[sessi
 }
 
 func (d *driver) heads(ctx context.Context, q session.HeadQuery, yield func(session.Head) bool) error {
-	size := pageHeads
-	if q.Limit > 0 {
-		size = min(size, q.Limit+1)
-	}
 	cur := d.cursor(q)
-	var waiting listing.Waiting
-	for {
+	return listing.InOrder(q, func() (heads []session.Head, newest time.Time, err error) {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, newest, err
 		}
-		entries, err := cur.next(ctx, d.client, size)
+		entries, err := cur.next(ctx, d.client, listing.PageSize(q, pageHeads))
 		if err != nil {
-			return explain(ctx, err)
+			return nil, newest, explain(ctx, err)
 		}
-		heads, err := d.headsOf(ctx, cur.key, entries)
-		if err != nil {
-			return err
-		}
-		for _, h := range heads {
-			if listing.Wanted(q, h) {
-				waiting.Add(h)
-			}
-		}
-		next := waiting.Rest
 		if len(entries) > 0 {
-			newest := time.UnixMicro(cur.score + 1).Add(d.opts.IndexEvery)
-			next = func() (session.Head, bool) { return waiting.Next(newest) }
+			newest = time.UnixMicro(cur.score + 1).Add(d.opts.IndexEvery)
 		}
-		for h, ok := next(); ok; h, ok = next() {
-			if !yield(h) {
-				return nil
-			}
-		}
-		if len(entries) == 0 {
-			return nil
-		}
-	}
+		heads, err = d.headsOf(ctx, cur.key, entries)
+		return heads, newest, err
+	}, yield)
 }
 
 // entry is a session in an index.

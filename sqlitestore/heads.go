@@ -47,14 +47,6 @@ func (d *database) Heads(ctx context.Context, q session.HeadQuery) iter.Seq2[ses
 	}
 }
 
-// pageSize is how many heads are worth reading at once.
-func pageSize(q session.HeadQuery) int {
-	if q.Limit > 0 && q.Limit < pageHeads {
-		return q.Limit + 1
-	}
-	return pageHeads
-}
-
 func (d *database) allHeads(ctx context.Context, q session.HeadQuery, yield func(session.Head) bool) error {
 	cur := cursor{listed: math.MaxInt64, number: math.MaxInt64}
 	if !q.AfterUpdated.IsZero() {
@@ -64,29 +56,14 @@ func (d *database) allHeads(ctx context.Context, q session.HeadQuery, yield func
 	if !q.Since.IsZero() {
 		oldest = nanosOf(q.Since) - listedFor
 	}
-	var waiting listing.Waiting
-	for more := true; more; {
-		page, err := d.listedPage(ctx, &cur, oldest, pageSize(q))
-		if err != nil {
-			return err
+	size := listing.PageSize(q, pageHeads)
+	return listing.InOrder(q, func() (page []session.Head, newest time.Time, err error) {
+		page, err = d.listedPage(ctx, &cur, oldest, size)
+		if len(page) == size {
+			newest = timeOf(cur.listed + listedFor - 1)
 		}
-		for _, h := range page {
-			if listing.Wanted(q, h) {
-				waiting.Add(h)
-			}
-		}
-		next := waiting.Rest
-		if more = len(page) == pageSize(q); more {
-			newest := timeOf(cur.listed + listedFor - 1)
-			next = func() (session.Head, bool) { return waiting.Next(newest) }
-		}
-		for h, ok := next(); ok; h, ok = next() {
-			if !yield(h) {
-				return nil
-			}
-		}
-	}
-	return nil
+		return page, newest, err
+	}, yield)
 }
 
 // cursor is a position in the index on listed.
@@ -132,7 +109,7 @@ func (d *database) folderHeads(ctx context.Context, q session.HeadQuery, yield f
 		if len(entries) == 0 {
 			return nil
 		}
-		entries, page, err = d.folderPage(ctx, d.byNumber, entries, pageSize(q))
+		entries, page, err = d.folderPage(ctx, d.byNumber, entries, listing.PageSize(q, pageHeads))
 	}
 	return err
 }
@@ -177,7 +154,7 @@ func (d *database) folder(ctx context.Context, q session.HeadQuery) ([]entry, []
 	slices.SortFunc(entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(b.nanos, a.nanos), strings.Compare(a.id, b.id))
 	})
-	return d.readEntries(ctx, tx.StmtContext(ctx, d.byNumber), entries, pageSize(q))
+	return d.readEntries(ctx, tx.StmtContext(ctx, d.byNumber), entries, listing.PageSize(q, pageHeads))
 }
 
 func (d *database) folderPage(ctx context.Context, byNumber *sql.Stmt, entries []entry, limit int) ([]entry, []session.Head, error) {

@@ -22,28 +22,39 @@ func Wanted(q session.HeadQuery, h session.Head) bool {
 		(q.AfterUpdated.IsZero() || Newer(session.Head{ID: q.AfterID, Updated: q.AfterUpdated}, h) < 0)
 }
 
-// Waiting holds heads back until what is still to come can't be newer. The
-// zero Waiting is empty.
-type Waiting struct{ heads heads }
-
-// Add adds a head.
-func (w *Waiting) Add(h session.Head) { heap.Push(&w.heads, h) }
-
-// Next takes the newest head, if it is newer than newest, which no head that
-// is still to come exceeds.
-func (w *Waiting) Next(newest time.Time) (session.Head, bool) {
-	if len(w.heads) == 0 || !w.heads[0].Updated.After(newest) {
-		return session.Head{}, false
+// PageSize is how many heads are worth reading at once, if most can be.
+func PageSize(q session.HeadQuery, most int) int {
+	if q.Limit > 0 {
+		return min(most, q.Limit+1)
 	}
-	return heap.Pop(&w.heads).(session.Head), true
+	return most
 }
 
-// Rest takes the newest head; nothing is still to come.
-func (w *Waiting) Rest() (session.Head, bool) {
-	if len(w.heads) == 0 {
-		return session.Head{}, false
+// InOrder yields the heads that q asks for, in order, until yield returns
+// false. page reads some more, in any order, and says what none that is still
+// to come is newer than: the zero time if none is. Heads wait until what is
+// still to come can't be newer.
+func InOrder(q session.HeadQuery, page func() ([]session.Head, time.Time, error), yield func(session.Head) bool) error {
+	var waiting heads
+	for {
+		read, newest, err := page()
+		if err != nil {
+			return err
+		}
+		for _, h := range read {
+			if Wanted(q, h) {
+				heap.Push(&waiting, h)
+			}
+		}
+		for len(waiting) > 0 && (newest.IsZero() || waiting[0].Updated.After(newest)) {
+			if !yield(heap.Pop(&waiting).(session.Head)) {
+				return nil
+			}
+		}
+		if newest.IsZero() {
+			return nil
+		}
 	}
-	return heap.Pop(&w.heads).(session.Head), true
 }
 
 type heads []session.Head
