@@ -142,23 +142,9 @@ func BenchmarkAppendGrowth(b *testing.B) {
 
 // jsonLine is what encoding/json decodes in the floor of the loads.
 type jsonLine struct {
-	TS      time.Time `json:"ts"`
-	Kind    string    `json:"kind"`
-	Message struct {
-		Role    string `json:"role"`
-		Content []struct {
-			Type      string          `json:"type"`
-			Text      string          `json:"text"`
-			ID        string          `json:"id"`
-			Name      string          `json:"name"`
-			Input     json.RawMessage `json:"input"`
-			ToolUseID string          `json:"tool_use_id"`
-			Content   []struct {
-				Type string `json:"type"`
-				Text string `json:"text"`
-			} `json:"content"`
-		} `json:"content"`
-	} `json:"message"`
+	TS      time.Time         `json:"ts"`
+	Kind    string            `json:"kind"`
+	Message ratio.JSONMessage `json:"message"`
 }
 
 // A load of 1,000 against os.ReadFile and encoding/json. Target: 0.4.

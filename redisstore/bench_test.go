@@ -108,23 +108,6 @@ func BenchmarkAppendGrowth(b *testing.B) {
 	})
 }
 
-// jsonMessage is what encoding/json decodes in the floor of the loads.
-type jsonMessage struct {
-	Role    string `json:"role"`
-	Content []struct {
-		Type      string          `json:"type"`
-		Text      string          `json:"text"`
-		ID        string          `json:"id"`
-		Name      string          `json:"name"`
-		Input     json.RawMessage `json:"input"`
-		ToolUseID string          `json:"tool_use_id"`
-		Content   []struct {
-			Type string `json:"type"`
-			Text string `json:"text"`
-		} `json:"content"`
-	} `json:"content"`
-}
-
 // A load of 1,000 against LRANGE and encoding/json. Target: 0.5.
 func BenchmarkLoad(b *testing.B) {
 	s, client, floor := openBench(b)
@@ -135,7 +118,7 @@ func BenchmarkLoad(b *testing.B) {
 	ratio.Report(b, "x-LRANGE", func() {
 		lines, err := client.LRange(b.Context(), floor, 0, -1).Result()
 		must(b, err)
-		all := make([]jsonMessage, len(lines))
+		all := make([]ratio.JSONMessage, len(lines))
 		for i, l := range lines {
 			must(b, json.Unmarshal([]byte(l), &all[i]))
 		}

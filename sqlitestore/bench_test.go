@@ -17,39 +17,15 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/holdfast-go/session"
+	"github.com/holdfast-go/session/internal/ratio"
 	"github.com/holdfast-go/session/sqlitestore"
 	"github.com/holdfast-go/session/storetest"
 )
 
 // Each benchmark runs rounds of a floor, which is what SQLite takes for the
-// same bytes without a store, and of the store, one after the other, and
-// reports the ratio of the medians. Use -benchtime=9x or more. Both have a
+// same bytes without a store, and of the store, one after the other. Both have a
 // context that can be cancelled, as a server's calls do; the driver starts a
 // goroutine a statement for it, which the store has found a way around.
-
-// sample returns n messages: a user's text, an answer, a tool call, its result.
-func sample(n int) []session.Message {
-	messages := make([]session.Message, n)
-	for i := range messages {
-		id := fmt.Sprint("call_", i)
-		switch i % 4 {
-		case 0:
-			messages[i] = session.UserText(fill(300))
-		case 1:
-			messages[i] = session.AssistantText(fill(700))
-		case 2:
-			messages[i] = session.NewMessage(session.RoleAssistant, session.ToolUse(id, "read", `{"path": "`+strings.Repeat("x", 180)+`"}`))
-		case 3:
-			messages[i] = session.ToolResults(session.ToolResult(id, "read", fill(2<<10)))
-		}
-	}
-	return messages
-}
-
-func fill(n int) string {
-	const line = "The quick brown fox jumps over the lazy dog, and the lazy dog says \"good morning\" to it.\n"
-	return strings.Repeat(line, n/len(line)+1)[:n]
-}
 
 func lines(b *testing.B, messages []session.Message) []string {
 	b.Helper()
@@ -110,22 +86,6 @@ func (f *floor) add(b *testing.B, line string) {
 }
 
 // ratio reports median(ours) / median(floor) of the times that rounds take.
-func ratio(b *testing.B, ours, floor func()) {
-	b.Helper()
-	var o, f []time.Duration
-	timed := func(all *[]time.Duration, run func()) {
-		start := time.Now()
-		run()
-		*all = append(*all, time.Since(start))
-	}
-	for b.Loop() {
-		timed(&f, floor)
-		timed(&o, ours)
-	}
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(float64(median(o))/float64(median(f)), "x-floor")
-}
-
 func median[T int64 | time.Duration](all []T) T {
 	slices.Sort(all)
 	return all[len(all)/2]
@@ -152,55 +112,44 @@ func BenchmarkStore(b *testing.B) {
 // Appends one by one. Target: 1.35 at Normal, 1.15 at Full.
 func BenchmarkAppend(b *testing.B) {
 	perDurability(b, func(b *testing.B, d sqlitestore.Durability) {
-		messages := sample(400)
+		messages := storetest.Messages(400)
 		s, f, all := openBench(b, d), openFloor(b, d), lines(b, messages)
 		round := 0
-		ratio(b, func() { round++; appendAll(b, s, fmt.Sprint("s", round), messages, 1) }, func() {
-			f.next = int64(round+1) << 32
+		ratio.Report(b, "x-floor", func() {
 			for _, l := range all {
 				f.add(b, l)
 			}
-		})
+		}, func() { round++; appendAll(b, s, fmt.Sprint("s", round), messages, 1) })
 	})
 }
 
 // Batches of four against four INSERTs. Target: 0.6.
 func BenchmarkAppendFour(b *testing.B) {
 	perDurability(b, func(b *testing.B, d sqlitestore.Durability) {
-		messages := sample(400)
+		messages := storetest.Messages(400)
 		s, f, all := openBench(b, d), openFloor(b, d), lines(b, messages)
 		round := 0
-		ratio(b, func() { round++; appendAll(b, s, fmt.Sprint("s", round), messages, 4) }, func() {
+		ratio.Report(b, "x-floor", func() {
 			for _, l := range all {
 				f.add(b, l)
 			}
-		})
+		}, func() { round++; appendAll(b, s, fmt.Sprint("s", round), messages, 4) })
 	})
 }
 
-// The last 100 appends of 10,000 against the first 100. Target: 1.1.
+// Appends behind 10,000 against the first ones. Target: 1.1.
 func BenchmarkAppendGrowth(b *testing.B) {
-	messages := sample(100)
+	messages := storetest.Messages(100)
 	s := openBench(b, sqlitestore.DurabilityNormal)
+	appendAll(b, s, "long", storetest.Messages(10_000), 1000)
 	round := 0
-	var first, last []time.Duration
-	for b.Loop() {
-		id := fmt.Sprint("s", round)
-		round++
-		start := time.Now()
-		appendAll(b, s, id, messages, 1)
-		first = append(first, time.Since(start))
-		appendAll(b, s, id, sample(9800), 100)
-		start = time.Now()
-		appendAll(b, s, id, messages, 1)
-		last = append(last, time.Since(start))
-	}
-	b.ReportMetric(float64(median(last))/float64(median(first)), "x-first")
+	ratio.Report(b, "x-first", func() { round++; appendAll(b, s, fmt.Sprint("short", round), messages, 1) },
+		func() { appendAll(b, s, "long", messages, 1) })
 }
 
 // Bytes written by appends, without checkpoints. Target: 1.4.
 func BenchmarkAppendBytes(b *testing.B) {
-	messages := sample(400)
+	messages := storetest.Messages(400)
 	all := lines(b, messages)
 	var o, f []int64
 	for b.Loop() {
@@ -235,26 +184,9 @@ func written(b *testing.B) int64 {
 	return 0
 }
 
-// jsonMessage is what encoding/json decodes in the floor of the loads.
-type jsonMessage struct {
-	Role    string `json:"role"`
-	Content []struct {
-		Type      string          `json:"type"`
-		Text      string          `json:"text"`
-		ID        string          `json:"id"`
-		Name      string          `json:"name"`
-		Input     json.RawMessage `json:"input"`
-		ToolUseID string          `json:"tool_use_id"`
-		Content   []struct {
-			Type string `json:"type"`
-			Text string `json:"text"`
-		} `json:"content"`
-	} `json:"content"`
-}
-
 // A load of 1,000 against SELECT and encoding/json. Target: 0.45.
 func BenchmarkLoad(b *testing.B) {
-	messages := sample(1000)
+	messages := storetest.Messages(1000)
 	s, f := openBench(b, sqlitestore.DurabilityNormal), openFloor(b, sqlitestore.DurabilityNormal)
 	appendAll(b, s, "s", messages, 1000)
 	for _, l := range lines(b, messages) {
@@ -264,20 +196,16 @@ func BenchmarkLoad(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ratio(b, func() {
-		if got, err := s.Load(b.Context(), "s"); err != nil || len(got) != 1000 {
-			b.Fatal(len(got), err)
-		}
-	}, func() {
+	ratio.Report(b, "x-floor", func() {
 		rows, err := query.QueryContext(b.Context(), int64(1)<<32, int64(2)<<32)
 		if err != nil {
 			b.Fatal(err)
 		}
 		defer rows.Close()
-		var got []jsonMessage
+		var got []ratio.JSONMessage
 		for rows.Next() {
 			var body []byte
-			var m jsonMessage
+			var m ratio.JSONMessage
 			if err := rows.Scan(&body); err != nil {
 				b.Fatal(err)
 			}
@@ -289,20 +217,24 @@ func BenchmarkLoad(b *testing.B) {
 		if len(got) != 1000 {
 			b.Fatal(len(got))
 		}
+	}, func() {
+		if got, err := s.Load(b.Context(), "s"); err != nil || len(got) != 1000 {
+			b.Fatal(len(got), err)
+		}
 	})
 }
 
 // The last 20 of 10,000 against all. Target: 0.02.
 func BenchmarkReadLast(b *testing.B) {
 	s := openBench(b, sqlitestore.DurabilityNormal)
-	appendAll(b, s, "s", sample(10_000), 10_000)
-	ratio(b, func() {
-		if got, err := s.Read(b.Context(), "s", &session.ReadOptions{Last: 20}); err != nil || len(got.Messages) != 20 {
-			b.Fatal(len(got.Messages), err)
-		}
-	}, func() {
+	appendAll(b, s, "s", storetest.Messages(10_000), 10_000)
+	ratio.Report(b, "x-floor", func() {
 		if got, err := s.Load(b.Context(), "s"); err != nil || len(got) != 10_000 {
 			b.Fatal(len(got), err)
+		}
+	}, func() {
+		if got, err := s.Read(b.Context(), "s", &session.ReadOptions{Last: 20}); err != nil || len(got.Messages) != 20 {
+			b.Fatal(len(got.Messages), err)
 		}
 	})
 }
@@ -310,21 +242,21 @@ func BenchmarkReadLast(b *testing.B) {
 // Save of the stored 1,000 and one more against encoding them and two appends.
 // Target: 1.
 func BenchmarkSaveExtending(b *testing.B) {
-	messages := sample(4000)
+	messages := storetest.Messages(4000)
 	s, other := openBench(b, sqlitestore.DurabilityNormal), openBench(b, sqlitestore.DurabilityNormal)
 	n := 1000
 	if err := s.Save(b.Context(), "s", messages[:n]); err != nil {
 		b.Fatal(err)
 	}
 	appendAll(b, other, "s", messages[:n], n)
-	ratio(b, func() {
+	ratio.Report(b, "x-floor", func() {
+		lines(b, messages[:n+1])
+		appendAll(b, other, "s", messages[n:n+2], 1)
+	}, func() {
 		n++
 		if err := s.Save(b.Context(), "s", messages[:n]); err != nil {
 			b.Fatal(err)
 		}
-	}, func() {
-		lines(b, messages[:n+1])
-		appendAll(b, other, "s", messages[n:n+2], 1)
 	})
 }
 
@@ -333,7 +265,7 @@ func BenchmarkSaveExtending(b *testing.B) {
 func BenchmarkAppendParallel(b *testing.B) {
 	perDurability(b, func(b *testing.B, d sqlitestore.Durability) {
 		const writers, sessions, each = 8, 1000, 250
-		messages := sample(4)
+		messages := storetest.Messages(4)
 		all := lines(b, messages)
 		ids := make([]string, sessions)
 		for i := range ids {
