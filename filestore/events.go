@@ -16,9 +16,9 @@ import (
 )
 
 // appendEvents writes events in their order. A run of messages is one commit,
-// made like any other of the Backend; a rollback is one too, and is
-// ErrInvalidOption if it drops more messages than there are. Notices and
-// settings are no part of the history: the version stays.
+// made like any other of the Backend; a rollback is one too, of all messages if
+// it drops more than there are. Notices and settings are no part of the history:
+// the version stays.
 func (s *Store) appendEvents(ctx context.Context, id string, events []Event) error {
 	for len(events) > 0 {
 		n := 0
@@ -74,16 +74,14 @@ func (s *Store) appendMessages(ctx context.Context, id string, events []Event) e
 func (s *Store) rollBack(ctx context.Context, id string, n int) error {
 	for {
 		info, err := s.Info(ctx, id)
-		if err != nil && !errors.Is(err, session.ErrNotFound) {
-			return err
-		}
-		if n < 0 || n > info.Messages {
-			return fmt.Errorf("%w: rollback of %d of %d messages", session.ErrInvalidOption, n, info.Messages)
-		}
-		if n == 0 {
+		if errors.Is(err, session.ErrNotFound) {
 			return nil
 		}
-		_, err = s.Truncate(ctx, id, info.Messages-n, &session.WriteOptions{IfVersion: info.Version})
+		drop := min(n, info.Messages)
+		if err != nil || drop <= 0 {
+			return err
+		}
+		_, err = s.Truncate(ctx, id, info.Messages-drop, &session.WriteOptions{IfVersion: info.Version})
 		if !errors.Is(err, session.ErrConflict) {
 			return err
 		}

@@ -4,16 +4,16 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 
 	"github.com/holdfast-go/session"
 )
 
 // Append writes one event. Without a time it gets the store's, without a kind
-// it is a message. A message or a tool result is a write of the conversation like
-// AppendMessages, a rollback one like Rollback; a notice or settings only stand
-// in the transcript. A rollback's time is always the store's. Other kinds are ErrInvalidOption, and a message or a tool
-// result without its Message is ErrInvalidMessage.
+// it is a message. A message or a tool result is a write of the conversation
+// like AppendMessages, a rollback one like Rollback; a notice or settings only
+// stand in the transcript. A rollback's time is always the store's. Other kinds
+// are ErrInvalidOption, and a message or a tool result without its Message is
+// ErrInvalidMessage.
 func (s *Session) Append(ev Event) error { return sessionError("append", s.name, s.append(ev)) }
 
 func (s *Session) append(ev Event) error {
@@ -22,9 +22,6 @@ func (s *Session) append(ev Event) error {
 	}
 	if ev.Kind == KindToolResult && ev.Tool == "" && ev.Message != nil {
 		ev.Tool = toolOf(*ev.Message)
-	}
-	if ev.Kind == KindRollback {
-		return s.rollback(ev)
 	}
 	return s.store.appendEvents(context.Background(), s.id, []Event{ev})
 }
@@ -65,28 +62,7 @@ func toolOf(m session.Message) string {
 // The last are those that are when it is recorded, whoever wrote them: a caller
 // that others write beside holds AcquireLock. Of n <= 0 it does nothing.
 func (s *Session) Rollback(n int) error {
-	return sessionError("rollback", s.name, s.rollback(Event{Kind: KindRollback, Dropped: n}))
-}
-
-func (s *Session) rollback(ev Event) error {
-	ctx := context.Background()
-	for {
-		info, err := s.store.Info(ctx, s.id)
-		if errors.Is(err, session.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		e := ev
-		if e.Dropped = min(ev.Dropped, info.Messages); e.Dropped <= 0 {
-			return nil
-		}
-		err = s.store.appendEvents(ctx, s.id, []Event{e})
-		if !errors.Is(err, session.ErrInvalidOption) { // unless others have taken messages back meanwhile
-			return err
-		}
-	}
+	return sessionError("rollback", s.name, s.append(Event{Kind: KindRollback, Dropped: n}))
 }
 
 // Notice records something that happened to the turn rather than in the
