@@ -65,7 +65,7 @@ func TestAppendsWhoseRepliesAreLost(t *testing.T) {
 		if want := int(writers * each * share * 0.8); lost < want {
 			t.Errorf("%d replies were lost, want %d at least", lost, want)
 		}
-		t.Logf("%d of %d replies were lost", lost, faults.Requests("evalsha"))
+		t.Logf("%d of %d replies were lost", lost, faults.Calls("evalsha"))
 	})
 }
 

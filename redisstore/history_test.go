@@ -35,14 +35,14 @@ func TestLongHistory(t *testing.T) {
 		}
 		checkHistory(t, texts(t, s, "long"), []int{long})
 		cost := func(id string) (requests int, bytes int64) {
-			before := faults.Requests("")
+			before := faults.Calls("")
 			_, received := faults.Bytes()
 			got, err := s.Read(t.Context(), id, &session.ReadOptions{Last: 20})
 			if err != nil || len(got.Messages) != 20 || got.Messages[19].Text() != fmt.Sprintf("0 %d", long-1) {
 				t.Fatalf("Read of the last 20 of %s = %d messages, %v", id, len(got.Messages), err)
 			}
 			_, after := faults.Bytes()
-			return faults.Requests("") - before, after - received
+			return faults.Calls("") - before, after - received
 		}
 		longRequests, longBytes := cost("long")
 		shortRequests, shortBytes := cost("short")
@@ -59,11 +59,11 @@ func TestAppendIsOneRoundTrip(t *testing.T) {
 		s := openAt(t, server.Client(t, redistest.Through(faults)), &redisstore.Options{Prefix: server.Prefix(t)})
 		for i := range 3 {
 			mustAppend(t, s, "s", "first")
-			before := faults.Requests("")
+			before := faults.Calls("")
 			sent, _ := faults.Bytes()
 			mustAppend(t, s, "s", "next")
 			after, _ := faults.Bytes()
-			if n := faults.Requests("") - before; n != 1 {
+			if n := faults.Calls("") - before; n != 1 {
 				t.Errorf("round %d: an append takes %d round trips, want 1", i, n)
 			}
 			if after-sent > 1500 {

@@ -142,24 +142,6 @@ func TestPartialBatches(t *testing.T) {
 	})
 }
 
-func TestRandomFaultsAreTheSameAgain(t *testing.T) {
-	shares := map[dynamotest.Fault]float64{dynamotest.ReplyLost: 0.2, dynamotest.Throttling: 0.1}
-	a, b := dynamotest.Random(7, shares), dynamotest.Random(7, shares)
-	counts := make(map[dynamotest.Fault]int)
-	for range 10_000 {
-		x, y := a(dynamotest.Call{}), b(dynamotest.Call{})
-		if x != y {
-			t.Fatalf("faults differ: %v and %v", x, y)
-		}
-		counts[x]++
-	}
-	for fault, share := range shares {
-		if got := float64(counts[fault]) / 10_000; got < share*0.9 || got > share*1.1 {
-			t.Errorf("%v: a share of %v, want about %v", fault, got, share)
-		}
-	}
-}
-
 // The costs are what DynamoDB's documentation says of these calls.
 func TestMeter(t *testing.T) {
 	dynamotest.Each(t, func(t *testing.T, s *dynamotest.Server) {

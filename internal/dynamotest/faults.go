@@ -5,14 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-go/session/internal/faults"
 )
 
 // Fault is a way in which a call goes wrong.
@@ -67,11 +67,7 @@ type Faults struct {
 	// Delay is how long Slow takes. 0: 20 milliseconds.
 	Delay time.Duration
 
-	mu     sync.Mutex
-	off    bool
-	calls  int
-	counts map[Fault]int
-	ops    map[string]int
+	faults.Picker[Fault]
 }
 
 // Wrap sets Next, and returns f, as [Server.Client] wants it.
@@ -80,63 +76,21 @@ func (f *Faults) Wrap(next http.RoundTripper) http.RoundTripper {
 	return f
 }
 
-// Random returns a Choose that lets each fault happen to a share of the calls,
-// 0 to 1, the same ones for the same seed and order of calls.
+// Random is [faults.Random] for a Choose.
 func Random(seed uint64, shares map[Fault]float64) func(Call) Fault {
-	random := rand.New(rand.NewPCG(seed, 0))
-	return func(Call) Fault {
-		at := random.Float64()
-		for f := None + 1; f <= Partial; f++ {
-			if at < shares[f] {
-				return f
-			}
-			at -= shares[f]
-		}
-		return None
-	}
-}
-
-// Stop lets all later calls be.
-func (f *Faults) Stop() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.off = true
-}
-
-// Count returns how many calls had a fault.
-func (f *Faults) Count(fault Fault) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.counts[fault]
-}
-
-// Calls returns how many calls of an operation there were, of all with "".
-func (f *Faults) Calls(operation string) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if operation == "" {
-		return f.calls
-	}
-	return f.ops[operation]
+	return faults.Random[Call](seed, shares)
 }
 
 func (f *Faults) choose(operation string, body []byte) Fault {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.counts == nil {
-		f.counts, f.ops = make(map[Fault]int), make(map[string]int)
-	}
-	f.calls++
-	f.ops[operation]++
-	fault := None
-	if f.Choose != nil && !f.off {
-		fault = f.Choose(Call{N: f.calls, Operation: operation, Body: body})
-	}
-	if fault == Partial && !strings.HasPrefix(operation, "Batch") {
-		fault = None
-	}
-	f.counts[fault]++
-	return fault
+	return f.Pick(operation, func(n int) (fault Fault) {
+		if f.Choose != nil {
+			fault = f.Choose(Call{N: n, Operation: operation, Body: body})
+		}
+		if fault == Partial && !strings.HasPrefix(operation, "Batch") {
+			return None
+		}
+		return fault
+	})
 }
 
 // RoundTrip implements http.RoundTripper.

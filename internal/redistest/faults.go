@@ -2,13 +2,14 @@ package redistest
 
 import (
 	"context"
-	"math/rand/v2"
 	"net"
 	"os"
 	"strconv"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-go/session/internal/faults"
 )
 
 // Fault is a way in which an exchange of a request and its reply goes wrong. A
@@ -59,34 +60,21 @@ type Faults struct {
 	// Delay is how long Late and Slow take. 0: 20 milliseconds.
 	Delay time.Duration
 
+	faults.Picker[Fault] // a call is a request, that is, a round trip
+
 	late sync.WaitGroup
 
 	mu       sync.Mutex
-	off      bool
 	refuse   bool
 	open     map[*conn]bool
-	requests int
-	counts   map[Fault]int
-	commands map[string]int
 	dialled  int
 	sent     int64
 	received int64
 }
 
-// Random returns a Choose that lets each fault happen to a share of the
-// exchanges, 0 to 1, the same ones for the same seed and order of requests.
+// Random is [faults.Random] for a Choose.
 func Random(seed uint64, shares map[Fault]float64) func(Request) Fault {
-	random := rand.New(rand.NewPCG(seed, 0))
-	return func(Request) Fault {
-		at := random.Float64()
-		for f := None + 1; f <= Slow; f++ {
-			if at < shares[f] {
-				return f
-			}
-			at -= shares[f]
-		}
-		return None
-	}
+	return faults.Random[Request](seed, shares)
 }
 
 // Only returns a Choose that lets all requests be but those that begin with one
@@ -164,28 +152,8 @@ func (f *Faults) Cut() {
 // Stop lets all later exchanges be, and waits until the late requests have come
 // and been answered.
 func (f *Faults) Stop() {
-	f.mu.Lock()
-	f.off = true
-	f.mu.Unlock()
+	f.Picker.Stop()
 	f.late.Wait()
-}
-
-// Count returns how many exchanges had a fault.
-func (f *Faults) Count(fault Fault) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.counts[fault]
-}
-
-// Requests returns how many requests, that is, round trips, began with a
-// command, in lower case; of all with "".
-func (f *Faults) Requests(command string) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if command == "" {
-		return f.requests
-	}
-	return f.commands[command]
 }
 
 // Dialled returns how many connections were made.
@@ -203,22 +171,15 @@ func (f *Faults) Bytes() (sent, received int64) {
 }
 
 func (f *Faults) choose(command string) Fault {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.counts == nil {
-		f.counts, f.commands = make(map[Fault]int), make(map[string]int)
-	}
-	f.requests++
-	f.commands[command]++
-	fault := None
-	if f.Choose != nil && !f.off {
-		fault = f.Choose(Request{N: f.requests, Command: command})
-	}
-	f.counts[fault]++
-	if fault == Late { // before Stop can wait
-		f.late.Add(1)
-	}
-	return fault
+	return f.Pick(command, func(n int) (fault Fault) {
+		if f.Choose != nil {
+			fault = f.Choose(Request{N: n, Command: command})
+		}
+		if fault == Late { // before Stop can wait
+			f.late.Add(1)
+		}
+		return fault
+	})
 }
 
 func (f *Faults) delay() time.Duration {
