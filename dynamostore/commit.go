@@ -242,7 +242,7 @@ func (w *write) planMeta(nonce string, h *session.Head) error {
 		return nil
 	}
 	w.next.metaKey = sideKey(metaMark, w.next.seq, nonce)
-	w.put(w.driver.encodeMeta(w.id, w.next.metaKey, w.next.meta, w.next.seq, removalOf(h)))
+	w.put(w.driver.encodeBeside(w.id, w.next.metaKey, attrMeta, bin(clone(w.next.meta)), w.next.seq, removalOf(h)))
 	w.next.meta = nil
 	return nil
 }

@@ -199,9 +199,11 @@ func decodeBatches(items []item) []*batch {
 	return all
 }
 
-func (d *driver) encodeMeta(id, key string, meta []byte, seq, ttl int64) item {
+// encodeBeside returns an item with one attribute of its own, which belongs to
+// the head at seq.
+func (d *driver) encodeBeside(id, key, name string, v types.AttributeValue, seq, ttl int64) item {
 	it := d.key(id, key)
-	it[attrMeta] = bin(clone(meta))
+	it[name] = v
 	it[attrSeq] = num(seq)
 	setNum(it, attrTTL, ttl)
 	return it
@@ -214,14 +216,6 @@ func decodeMeta(it item) ([]byte, error) {
 		f.fail(attrMeta)
 	}
 	return meta, f.err(metaMark)
-}
-
-func (d *driver) encodeOlder(id, key string, segments []segment, seq, ttl int64) item {
-	it := d.key(id, key)
-	it[attrOlder] = str(encodeSegments(segments))
-	it[attrSeq] = num(seq)
-	setNum(it, attrTTL, ttl)
-	return it
 }
 
 func decodeOlder(it item) ([]segment, error) {

@@ -49,7 +49,7 @@ func (w *write) rebase(ctx context.Context, nonce string, h *session.Head) ([][]
 		w.next.olderAt, w.next.older = st.olderAt, kept[n:]
 	} else {
 		w.next.olderAt = sideKey(olderMark, w.next.seq, nonce)
-		w.put(d.encodeOlder(w.id, w.next.olderAt, kept, w.next.seq, removalOf(h)))
+		w.put(d.encodeBeside(w.id, w.next.olderAt, attrOlder, str(encodeSegments(kept)), w.next.seq, removalOf(h)))
 	}
 	if st.olderAt != "" && st.olderAt != w.next.olderAt {
 		w.dead = append(w.dead, st.olderAt)

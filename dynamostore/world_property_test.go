@@ -95,15 +95,24 @@ func (w *world) checkHead(h session.Head) {
 	}
 }
 
-// read reads ranges of the history at the current revision and at earlier ones.
-func (w *world) read(ctx context.Context, d *driver) {
+// look reads the head as a driver sees it, and reports whether it could.
+func (w *world) look(ctx context.Context, d *driver) (h session.Head, ok bool) {
 	h, err := d.Head(ctx, w.id)
 	w.turn()
 	if err != nil {
 		w.checkError("Head", err)
-		return
+		return h, false
 	}
 	w.checkHead(h)
+	return h, true
+}
+
+// read reads ranges of the history at the current revision and at earlier ones.
+func (w *world) read(ctx context.Context, d *driver) {
+	h, ok := w.look(ctx, d)
+	if !ok {
+		return
+	}
 	for range 3 {
 		w.readRange(ctx, d, h)
 		if all := w.made(); len(all) > 0 {

@@ -324,20 +324,17 @@ func (w *world) removeExpired() {
 
 // commit makes a commit of some kind on the session as a driver shows it.
 func (w *world) commit(ctx context.Context, d *driver) {
-	h, err := d.Head(ctx, w.id)
-	w.turn()
-	if err != nil {
-		w.checkError("Head", err)
+	h, ok := w.look(ctx, d)
+	if !ok {
 		return
 	}
-	w.checkHead(h)
 	c := w.change(h)
 	rev := "-" + h.Rev
 	if c.Head != nil {
 		rev = c.Head.Rev
 	}
 	w.note("commit %q on %q keep %d add %d", rev, h.Rev, c.Keep, len(c.Add))
-	err = d.Commit(ctx, w.id, c)
+	err := d.Commit(ctx, w.id, c)
 	w.turn()
 	w.note("commit %q: %v", rev, err)
 	switch {
