@@ -155,6 +155,57 @@ func TestDeleteIsNotRepeatedOnASessionRecreatedSince(t *testing.T) {
 	}
 }
 
+// A reply is lost, and the session is gone when the store looks what became of
+// the Delete. With a version it matters who removed it, and that can't be told.
+func TestDeleteWhoseReplyIsLost(t *testing.T) {
+	d := &stepDriver{memDriver: newMemDriver()}
+	b := session.NewBackend(d, nil)
+	for _, test := range []struct {
+		name    string
+		version bool
+		want    error
+	}{
+		{"AnyVersion", false, nil},
+		{"IfVersion", true, errInjected},
+	} {
+		v, err := b.Append(t.Context(), "s", []session.Message{session.UserText("x")}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var opts session.WriteOptions
+		if test.version {
+			opts.IfVersion = v
+		}
+		d.after = func(error) error { return errInjected }
+		if err := b.Delete(t.Context(), "s", &opts); !errors.Is(err, test.want) || test.want == nil && err != nil {
+			t.Errorf("%s: Delete = %v, want %v", test.name, err, test.want)
+		}
+	}
+}
+
+// The reply to a keyed write that creates a session is lost; when the store
+// looks, there is another session, created with the same key.
+func TestAKeyInAnotherLifeIsNotTheWrites(t *testing.T) {
+	d := &stepDriver{memDriver: newMemDriver()}
+	b, other := session.NewBackend(d, nil), session.NewBackend(d.memDriver, nil)
+	opts := &session.WriteOptions{Key: "k"}
+	d.after = func(error) error {
+		if err := other.Delete(t.Context(), "s", nil); err != nil {
+			t.Error(err)
+		}
+		if _, err := other.Append(t.Context(), "s", []session.Message{session.UserText("theirs")}, opts); err != nil {
+			t.Error(err)
+		}
+		return errInjected
+	}
+	if v, err := b.Append(t.Context(), "s", []session.Message{session.UserText("mine")}, opts); !errors.Is(err, errInjected) {
+		t.Errorf("Append = %q, %v, want the error: the message is not there", v, err)
+	}
+	if got := texts(t, other, "s"); !slices.Equal(got, []string{"theirs"}) {
+		t.Errorf("history = %q", got)
+	}
+}
+
 func TestAWriteIsRecognisedAfterOthersFollowed(t *testing.T) {
 	d := &stepDriver{memDriver: newMemDriver()}
 	b, other := session.NewBackend(d, nil), session.NewBackend(d.memDriver, nil)
