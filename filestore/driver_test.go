@@ -1,10 +1,12 @@
 package filestore
 
 import (
+	"context"
 	"sync"
 	"testing"
 
 	"github.com/holdfast-go/session"
+	"github.com/holdfast-go/session/internal/crashtest"
 	"github.com/holdfast-go/session/storetest"
 )
 
@@ -24,7 +26,7 @@ func openDriver(tb testing.TB, dir string, opts *Options) *files {
 // TestDriver runs the suite with drivers that keep few files open, and peers in
 // another process.
 func TestDriver(t *testing.T) {
-	other := startServing(t, childCommand(t, "serve", "", ""))
+	other := startServing(t, crashtest.Command(context.Background(), t, "serve"))
 	opts := &Options{Durability: DurabilityNormal, MaxOpenFiles: 3}
 	var dirs sync.Map
 	open := func(tb testing.TB) session.Driver {

@@ -13,49 +13,36 @@ import (
 	"time"
 
 	"github.com/holdfast-go/session"
+	"github.com/holdfast-go/session/internal/crashtest"
 )
 
-// agentVar tells a process that a test has started what to do: the name of one
-// of the functions below and its arguments, a line each.
-const agentVar = "FILESTORE_TEST_AGENT"
+// agents are what other processes do.
+var agents = map[string]crashtest.Role{
+	"lock":  agentRole(lockAgent),
+	"hold":  agentRole(holdAgent),
+	"turn":  agentRole(turnAgent),
+	"drain": agentRole(drainAgent),
+	"meta":  agentRole(metaAgent),
+}
 
-var agents = map[string]func(m *Manager, args []string) error{
-	"lock":  lockAgent,
-	"hold":  holdAgent,
-	"turn":  turnAgent,
-	"drain": drainAgent,
-	"meta":  metaAgent,
+// agentRole opens a manager in the first argument's directory.
+func agentRole(do func(m *Manager, args []string) error) crashtest.Role {
+	return func(args []string) error {
+		m, err := NewManagerIn(args[0])
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(m, args[1:]), m.Close())
+	}
 }
 
 // agent returns a command that runs one of agents in a process of its own, with
 // a manager of the same directory.
 func agent(t *testing.T, what string, m *Manager, args ...string) *exec.Cmd {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), exe)
-	cmd.Env = append(os.Environ(), agentVar+"="+strings.Join(append([]string{what, m.BaseDir()}, args...), "\n"))
+	cmd := crashtest.Command(t.Context(), t, what, append([]string{m.BaseDir()}, args...)...)
 	cmd.Stderr = os.Stderr
 	return cmd
-}
-
-// beAgent does what agent has asked this process for, if it has, and ends it.
-func beAgent() {
-	args := strings.Split(os.Getenv(agentVar), "\n")
-	if len(args) < 2 {
-		return
-	}
-	m, err := NewManagerIn(args[1])
-	if err == nil {
-		err = errors.Join(agents[args[0]](m, args[2:]), m.Close())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
 }
 
 // startAgent starts an agent and waits for the first line that it prints.

@@ -134,7 +134,7 @@ type stdio struct {
 }
 
 // serveChild serves drivers until its input ends.
-func serveChild() error {
+func serveChild([]string) error {
 	server := rpc.NewServer()
 	if err := server.RegisterName("Driver", &served{}); err != nil {
 		return err
