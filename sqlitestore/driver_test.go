@@ -1,7 +1,6 @@
 package sqlitestore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-go/session"
+	"github.com/holdfast-go/session/internal/drivertest"
 	"github.com/holdfast-go/session/internal/listing"
 )
 
@@ -43,12 +43,6 @@ func openDriverAt(tb testing.TB, file string, opts *Options) *database {
 	return d
 }
 
-// model is what a session should be.
-type model struct {
-	head  session.Head
-	lines [][]byte
-}
-
 var start = time.Date(2026, 11, 30, 12, 0, 0, 123456789, time.UTC)
 
 // TestRandomCommits drives the driver with commits of all kinds and compares
@@ -59,16 +53,13 @@ func TestRandomCommits(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			d := openDriver(t, &Options{Clock: func() time.Time { return start }})
 			ids := []string{"a", "a/b", "\x00hidden", "a\x7f", "é", "b"}
-			models := map[string]*model{}
+			sizes := []int{10, 300, 2000, bigBody, 9000, 20_000}
+			sessions := drivertest.Sessions{}
 			now := start
 			for step := range 250 {
 				id := ids[rnd.IntN(len(ids))]
-				m := models[id]
-				if m == nil {
-					m = &model{}
-				}
 				now = now.Add(time.Duration(rnd.Int64N(int64(8*time.Second))) - time.Second)
-				c := randomCommit(rnd, id, m, step, now)
+				c := sessions.Commit(rnd, id, step, now, sizes)
 				if rnd.IntN(5) == 0 {
 					wrong := c
 					wrong.IfRev = "wrong"
@@ -82,18 +73,10 @@ func TestRandomCommits(t *testing.T) {
 				if err := d.Commit(t.Context(), id, c); err != nil {
 					t.Fatalf("step %d: Commit: %v", step, err)
 				}
-				if c.Head == nil {
-					delete(models, id)
-				} else {
-					head := *c.Head
-					if !c.SetMeta {
-						head.Meta = m.head.Meta
-					}
-					models[id] = &model{head, append(m.lines[:c.Keep:c.Keep], c.Add...)}
-				}
-				checkModel(t, d, id, models[id])
+				sessions.Apply(id, c)
+				sessions.Check(t, d, id, rnd)
 			}
-			checkList(t, d, models, rnd)
+			checkList(t, d, sessions, rnd)
 			wantNoDamage(t, d)
 		})
 	}
@@ -108,67 +91,13 @@ func forget(t *testing.T, d *database) {
 	}
 }
 
-func randomCommit(rnd *rand.Rand, id string, m *model, step int, now time.Time) session.Commit {
-	c := session.Commit{IfRev: m.head.Rev}
-	if m.head.Rev != "" && rnd.IntN(12) == 0 {
-		return c
-	}
-	c.Keep = len(m.lines)
-	base := m.head.Base
-	if rnd.IntN(5) == 0 {
-		c.Keep = rnd.IntN(len(m.lines) + 1)
-	}
-	for range []int{0, 1, 1, 1, 2, 4, 70}[rnd.IntN(7)] {
-		size := []int{10, 300, 2000, bigBody, 9000, 20_000}[rnd.IntN(6)]
-		c.Add = append(c.Add, fmt.Appendf(nil, `{"role":"user","id":"%d","content":[{"type":"text","text":"%s"}]}`, step, strings.Repeat("x", size)))
-	}
-	if c.Keep < len(m.lines) || m.head.Rev == "" {
-		base = fmt.Sprint("base", step)
-	}
-	c.Head = &session.Head{
-		ID: id, Rev: fmt.Sprint("rev", step), Base: base, Count: c.Keep + len(c.Add), Updated: now,
-		Record: bytes.Repeat([]byte{byte(step)}, 1+rnd.IntN(300)),
-	}
-	if rnd.IntN(2) == 0 {
-		c.Head.Expires = now.Add(time.Hour)
-	}
-	if c.SetMeta = m.head.Rev == "" || rnd.IntN(5) == 0; c.SetMeta && rnd.IntN(2) == 0 {
-		c.Head.Meta = fmt.Appendf(nil, `{"title":"%d"}`, step)
-	}
-	return c
-}
-
-func checkModel(t *testing.T, d *database, id string, m *model) {
-	t.Helper()
-	h, err := d.Head(t.Context(), id)
-	if err != nil {
-		t.Fatalf("Head(%q): %v", id, err)
-	}
-	if m == nil {
-		m = &model{}
-	}
-	if diff := cmp.Diff(m.head, h); diff != "" {
-		t.Fatalf("Head(%q) (-want +got):\n%s", id, diff)
-	}
-	if h.Count == 0 {
-		return
-	}
-	lines, err := d.Range(t.Context(), id, h, h.Count/3, h.Count)
-	if err != nil {
-		t.Fatalf("Range(%q): %v", id, err)
-	}
-	if !slices.EqualFunc(lines, m.lines[h.Count/3:], bytes.Equal) {
-		t.Fatalf("Range(%q, %d, %d) differs", id, h.Count/3, h.Count)
-	}
-}
-
-func checkList(t *testing.T, d *database, models map[string]*model, rnd *rand.Rand) {
+func checkList(t *testing.T, d *database, sessions drivertest.Sessions, rnd *rand.Rand) {
 	t.Helper()
 	for _, prefix := range []string{"", "a", "a/", "\xc3", "é", "none"} {
 		var want []session.Head
-		for id, m := range models {
+		for id, m := range sessions {
 			if !hidden(id) && strings.HasPrefix(id, prefix) {
-				want = append(want, m.head)
+				want = append(want, m.Head)
 			}
 		}
 		slices.SortFunc(want, listing.Newer)
