@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"math"
 	"strconv"
@@ -101,32 +100,42 @@ func (c *indexCursor) next(ctx context.Context, client redis.UniversalClient, n 
 	return entries, nil
 }
 
-// headsOf reads the heads of an index's entries. Entries of sessions that are
-// not there are taken from the index.
+// headsOf reads the heads of an index's entries, each of one moment. Entries of
+// sessions that are not there are taken from the index.
 func (d *driver) headsOf(ctx context.Context, index string, entries []entry) ([]session.Head, error) {
-	texts, metas := make([]*redis.StringCmd, len(entries)), make([]*redis.StringCmd, len(entries))
+	there, read := make([]*redis.IntCmd, len(entries)), make([]*redis.SliceCmd, len(entries))
 	d.client.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its own error
 		for i, e := range entries {
-			texts[i], metas[i] = p.Get(ctx, d.headKey(e.id)), p.Get(ctx, d.metaKey(e.id))
+			there[i], read[i] = p.Exists(ctx, d.headKey(e.id)), p.MGet(ctx, d.headKey(e.id), d.metaKey(e.id))
 		}
 		return nil
 	})
 	var heads []session.Head
 	for i, e := range entries {
-		for _, err := range []error{texts[i].Err(), metas[i].Err()} {
-			if err != nil && !errors.Is(err, redis.Nil) {
-				return heads, d.explainOf(ctx, e.id, err)
-			}
+		h, err := d.readHead(e.id, read[i])
+		if absent := there[i].Err() == nil && there[i].Val() == 0; err != nil || h.Rev == "" && !absent {
+			h, err = d.Head(ctx, e.id) // to MGET, what is another's is not there
 		}
-		h, _, err := d.headOf(e.id, texts[i].Val(), metas[i].Val(), metas[i].Err() == nil)
-		if err != nil {
+		switch {
+		case err != nil:
 			return heads, err
-		}
-		if h.Rev == "" {
+		case h.Rev == "":
 			d.forgetAbsent(ctx, index, e)
-			continue
+		default:
+			heads = append(heads, h)
 		}
-		heads = append(heads, h)
 	}
 	return heads, nil
+}
+
+// readHead returns what was read of a session's head and Meta.
+func (d *driver) readHead(id string, read *redis.SliceCmd) (session.Head, error) {
+	values, err := read.Result()
+	if err != nil {
+		return session.Head{}, err
+	}
+	text, _ := values[0].(string)
+	meta, hasMeta := values[1].(string)
+	h, _, err := d.headOf(id, text, meta, hasMeta)
+	return h, err
 }

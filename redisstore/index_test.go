@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -77,6 +78,56 @@ func TestListForgetsSessionsThatAreNotThere(t *testing.T) {
 	x.list(t, nil)
 	if x.inIndex(t, "gone") || !x.inIndex(t, "here") {
 		t.Errorf("after a list gone is in the index: %v, here: %v; want false, true", x.inIndex(t, "gone"), x.inIndex(t, "here"))
+	}
+}
+
+// between lets a test act between any two commands of a pipeline, as another
+// client may.
+type between func()
+
+func (between) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (between) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (act between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			if err := next(ctx, []redis.Cmder{cmd}); err != nil {
+				return err
+			}
+			act()
+		}
+		return nil
+	}
+}
+
+// TestListBesideUpdates lists a session whose Meta comes, goes and changes all
+// the time.
+func TestListBesideUpdates(t *testing.T) {
+	x := openIndexed(t, Options{})
+	other := redis.NewClient(&redis.Options{Addr: x.client.Options().Addr})
+	t.Cleanup(func() { other.Close() })
+	s, err := New(other, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.append(t, "s")
+	n := 0
+	x.client.AddHook(between(func() {
+		n++
+		_, err := s.Update(t.Context(), "s", func(m *session.Meta) error {
+			if m.Title = ""; n%3 > 0 {
+				m.Title = fmt.Sprint(n)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}))
+	for range 30 {
+		if got := x.list(t, nil); !slices.Equal(got, []string{"s"}) {
+			t.Fatalf("List = %q, want s", got)
+		}
 	}
 }
 

@@ -25,9 +25,9 @@
 //
 // # Access
 //
-// A user needs the commands GET, SET, LLEN, LPOS, LRANGE, LTRIM, RPUSH, UNLINK, EXISTS,
-// PEXPIRE, PERSIST, ZADD, ZREM, ZSCORE, ZRANDMEMBER, ZREVRANGEBYSCORE, EVAL,
-// EVALSHA, MULTI, EXEC and PING, and the keys ~prefix*.
+// A user needs the commands GET, MGET, SET, LLEN, LPOS, LRANGE, LTRIM, RPUSH,
+// UNLINK, EXISTS, PEXPIRE, PERSIST, ZADD, ZREM, ZSCORE, ZRANDMEMBER,
+// ZREVRANGEBYSCORE, EVAL, EVALSHA, MULTI, EXEC and PING, and the keys ~prefix*.
 package redisstore
 
 import (
