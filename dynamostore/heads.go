@@ -3,6 +3,7 @@ package dynamostore
 import (
 	"context"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -205,10 +206,12 @@ func (d *driver) readHeads(ctx context.Context, ids []string) ([]session.Head, e
 		}
 		heads = append(heads, h)
 	}
-	return heads, d.addMetas(ctx, heads, metaKeys, apart)
+	err = d.addMetas(ctx, heads, metaKeys, apart)
+	return slices.DeleteFunc(heads, func(h session.Head) bool { return h.Rev == "" }), err
 }
 
-// addMetas reads the Metas that have items of their own.
+// addMetas reads the Metas that have items of their own. The heads of sessions
+// that were removed meanwhile become zero.
 func (d *driver) addMetas(ctx context.Context, heads []session.Head, keys []item, apart map[string]int) error {
 	items, err := d.getItems(ctx, keys)
 	if err != nil {
@@ -227,12 +230,8 @@ func (d *driver) addMetas(ctx context.Context, heads []session.Head, keys []item
 		delete(apart, id)
 	}
 	for id, i := range apart { // replaced meanwhile
-		h, err := d.Head(ctx, id)
-		if err != nil {
+		if heads[i], err = d.Head(ctx, id); err != nil {
 			return err
-		}
-		if h.Rev != "" {
-			heads[i] = h
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package dynamostore
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -111,5 +112,52 @@ func checkHeads(t *rapid.T, d *driver, q session.HeadQuery, heads map[string]ses
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Heads(%+v) (-want +got):\n%s", q, diff)
+	}
+}
+
+// A session is replaced or removed between the reads of its head and of its
+// Meta, which has an item of its own.
+func TestHeadsBesideChanges(t *testing.T) {
+	for _, removed := range []bool{false, true} {
+		f := newFake()
+		d, other := opened(t, f), opened(t, f)
+		long := func(text string) []byte { return bytes.Repeat([]byte(text), 2000) }
+		old := session.Head{ID: "s", Rev: "1", Base: "1", Updated: listStart, Meta: long("old")}
+		now := session.Head{ID: "s", Rev: "2", Base: "1", Updated: listStart, Meta: long("new")}
+		if err := d.Commit(t.Context(), "s", session.Commit{Head: &old, SetMeta: true}); err != nil {
+			t.Fatal(err)
+		}
+		reads := 0
+		f.before = func(ctx context.Context, request string, apply func()) error {
+			if strings.HasPrefix(request, "BatchGetItem") {
+				reads++
+			}
+			if reads == 2 {
+				reads++
+				c := session.Commit{IfRev: "1", Head: &now, SetMeta: true}
+				if removed {
+					c = session.Commit{IfRev: "1"}
+				}
+				if err := other.Commit(ctx, "s", c); err != nil {
+					t.Error(err)
+				}
+			}
+			apply()
+			return nil
+		}
+		var got []session.Head
+		for h, err := range d.Heads(t.Context(), session.HeadQuery{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, h)
+		}
+		want := []session.Head{now}
+		if removed {
+			want = nil
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("removed %v: Heads (-want +got):\n%s", removed, diff)
+		}
 	}
 }
