@@ -37,13 +37,14 @@ func (c *cache) get(id string) (state, bool) {
 	return e.Value.(*cached).st, true
 }
 
-// put remembers a state, unless a later one is known.
+// put remembers a state, unless a later one of the same history is known. A
+// session that begins anew may count from 1 again.
 func (c *cache) put(id string, st state) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e := c.byID[id]; e != nil {
 		c.order.MoveToFront(e)
-		if known := e.Value.(*cached); known.st.seq <= st.seq {
+		if known := e.Value.(*cached); known.st.seq <= st.seq || known.st.base != st.base {
 			known.st = st
 		}
 		return

@@ -3,6 +3,7 @@ package dynamostore
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
@@ -11,10 +12,17 @@ import (
 // the writers' clocks. A later commit then looks for them.
 const takeOver = 60
 
+// lateDiscard is how long discard may take when the caller's context is done.
+const lateDiscard = time.Second
+
 // discard removes what a commit wrote that did not come about. Nothing depends
 // on it, so it takes no longer than one request may.
 func (w *write) discard(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, w.driver.opts.RequestTimeout)
+	limit := w.driver.opts.RequestTimeout
+	if ctx.Err() != nil {
+		limit = min(limit, lateDiscard)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	w.driver.deleteItems(ctx, w.id, w.keys)
 }
@@ -25,6 +33,11 @@ func (w *write) discard(ctx context.Context) {
 // returned.
 func (w *write) clean(ctx context.Context) error {
 	d := w.driver
+	if w.c.Head != nil { // others wait for this commit's session
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d.opts.RequestTimeout)
+		defer cancel()
+	}
 	err := w.removeDead(ctx)
 	if err == nil && w.next.dirty != 0 {
 		d.setClean(ctx, w.id, &w.next)
@@ -38,9 +51,12 @@ func (w *write) clean(ctx context.Context) error {
 // finishRemoval removes what a removal of a session has left, if this process
 // has seen that there is something.
 func (d *driver) finishRemoval(ctx context.Context, id string) error {
-	st, known := d.cache.get(id)
-	if !known || st.rev != "" || st.dirty == 0 {
+	if st, known := d.cache.get(id); !known || st.rev != "" || st.dirty == 0 {
 		return nil
+	}
+	st, _, err := d.readHead(ctx, id) // what is known may be of another life
+	if err != nil || st.rev != "" || st.dirty == 0 {
+		return err
 	}
 	if err := d.sweep(ctx, id, &st); err != nil {
 		return fmt.Errorf("dynamostore: the session is removed, but not all its items are: %w", err)
@@ -146,7 +162,7 @@ func mark(b *batch, reached map[string]bool) {
 }
 
 // setClean says in the head that there are no dead items, if it still is that
-// of st. If it fails, the next commit says so.
+// of st. If it fails, the next commit says so. A tombstone may go from then on.
 func (d *driver) setClean(ctx context.Context, id string, st *state) {
 	rev := st.rev + st.gone
 	clean := *st
@@ -154,11 +170,17 @@ func (d *driver) setClean(ctx context.Context, id string, st *state) {
 	d.cache.put(id, clean)
 	ctx, cancel := context.WithTimeout(ctx, d.opts.RequestTimeout)
 	defer cancel()
-	d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+	in := &dynamodb.UpdateItemInput{
 		TableName: &d.table, Key: d.key(id, headKey),
 		ConditionExpression:       new("#r = :r"),
 		UpdateExpression:          new("REMOVE #w"),
 		ExpressionAttributeNames:  map[string]string{"#r": attrRev, "#w": attrDirty},
 		ExpressionAttributeValues: item{":r": str(rev)},
-	}, once)
+	}
+	if st.gone != "" {
+		in.UpdateExpression = new("SET #ttl = :ttl REMOVE #w")
+		in.ExpressionAttributeNames["#ttl"] = attrTTL
+		in.ExpressionAttributeValues[":ttl"] = tombstoneTTL()
+	}
+	d.client.UpdateItem(ctx, in, once)
 }

@@ -46,9 +46,12 @@ func (d *driver) commit(ctx context.Context, id string, st *state, c *session.Co
 		return err
 	}
 	if w.rearm {
-		if err := d.rearm(ctx, id, removalOf(c.Head)); err != nil {
+		least, err := d.rearm(ctx, id, c.Head)
+		if err != nil {
 			return err
 		}
+		w.next.until = least
+		w.head = d.encodeHead(id, &w.next, c.Head)
 	}
 	if len(w.puts) > 0 {
 		if err := d.putItems(ctx, w.puts); err != nil {
@@ -70,9 +73,10 @@ func (d *driver) commit(ctx context.Context, id string, st *state, c *session.Co
 // putHead replaces a head that still has the revision of st. rev is the new
 // one's.
 //
-// Once a try was not answered, a conflict may be with that try itself. If the
-// head that is there is not ours it may have been followed already; then the
-// error is that of the try.
+// A conflict may be with a try that was not answered, or with one that something
+// below, which the SDK knows nothing of, has made again: then the head that is
+// there is ours. If it is not, and a try was not answered, ours may have been
+// followed already; then the error is that of the try.
 func (d *driver) putHead(ctx context.Context, head item, st *state, rev string) error {
 	in := &dynamodb.PutItemInput{
 		TableName: &d.table, Item: head,
@@ -94,13 +98,18 @@ func (d *driver) putHead(ctx context.Context, head item, st *state, rev string) 
 		switch {
 		case err == nil:
 			return nil
-		case conditionFailed(err) && unanswered == nil:
-			return session.ErrConflict
 		case conditionFailed(err):
-			if f := (fields{item: d.headBehind(ctx, err, head)}); f.optStr(attrRev) == rev {
+			it, lookErr := d.headBehind(ctx, err, head)
+			f := fields{item: it}
+			switch {
+			case lookErr == nil && f.optStr(attrRev) == rev:
 				return nil
+			case unanswered != nil:
+				return d.failed(ctx, unanswered)
+			case lookErr != nil:
+				return lookErr
 			}
-			return d.failed(ctx, unanswered)
+			return session.ErrConflict
 		}
 		switch classify(err) {
 		case failRefused:
@@ -119,11 +128,11 @@ func conditionFailed(err error) bool {
 }
 
 // headBehind returns the item that a condition was not true of, from the error
-// if the server sends it, nil if it can't be had.
-func (d *driver) headBehind(ctx context.Context, err error, head item) item {
+// if the server sends it. There may be none.
+func (d *driver) headBehind(ctx context.Context, err error, head item) (item, error) {
 	var failed *types.ConditionalCheckFailedException
 	if errors.As(err, &failed) && len(failed.Item) > 0 {
-		return failed.Item
+		return failed.Item, nil
 	}
 	in := &dynamodb.GetItemInput{TableName: &d.table, Key: item{attrPK: head[attrPK], attrSK: head[attrSK]}, ConsistentRead: new(true)}
 	var out *dynamodb.GetItemOutput
@@ -132,9 +141,9 @@ func (d *driver) headBehind(ctx context.Context, err error, head item) item {
 		return err
 	})
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	return out.Item
+	return out.Item, nil
 }
 
 // write is a commit that is being made.

@@ -55,8 +55,14 @@
 // it does days later, through the attribute ttl. Items carry a ttl that is so
 // late that no part of a live session is ever deleted. Time to live must be
 // enabled on the table, for the attribute ttl; without it nothing is wrong but
-// the bill. Enable it without Options.TTL too: what a killed process or a
-// deleted session leaves behind is removed that way.
+// the bill. It also removes what Delete leaves in place of a session for a day,
+// with Options.TTL or without. What a write leaves that was killed before its
+// session knew of it has a ttl with Options.TTL alone; without, Delete of the
+// session removes it.
+//
+// Switch Options.TTL on in all processes that write a table at about the same
+// time. If the first write with it dies halfway, and only processes without it
+// write the session after that, the service may take its messages.
 //
 // # The table
 //

@@ -47,7 +47,7 @@ func classify(err error) failure {
 	code := codeOf(err)
 	_, throttled := retry.DefaultThrottleErrorCodes[code]
 	switch {
-	case throttled, busyCodes[code], status == http.StatusTooManyRequests:
+	case throttled, busyCodes[code], status == http.StatusTooManyRequests, accessCodes[code] != "" && isClockSkew(err):
 		return failThrottled
 	case status >= 500, status == http.StatusRequestTimeout, isServerFault(err):
 		return failUnknown
@@ -57,6 +57,13 @@ func classify(err error) failure {
 		return failUnknown
 	}
 	return classifyUnanswered(err)
+}
+
+// isClockSkew reports whether the SDK puts an error of access down to the
+// machine's clock, which it allows for from the next try on.
+func isClockSkew(err error) bool {
+	var again interface{ RetryableError() bool }
+	return errors.As(err, &again) && again.RetryableError()
 }
 
 // busyCodes are of requests that met another, which hold for retries as
@@ -164,7 +171,8 @@ func (e *hint) Unwrap() []error {
 // that is known. Others it returns as they are. After a ValidationException,
 // which says what is wrong by its text alone, it looks at the table.
 func (d *driver) explain(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil {
+	done := ctx.Err() != nil
+	if err == nil || done && codeOf(err) == "" {
 		return err
 	}
 	place := placeOf(d.client, d.table)
@@ -172,7 +180,9 @@ func (d *driver) explain(ctx context.Context, err error) error {
 	case "ResourceNotFoundException":
 		return &hint{ErrTable, place + " does not exist: check name, region and endpoint, or create it with dynamostore.CreateTable", err}
 	case "ValidationException":
-		return d.diagnose(ctx, err)
+		if !done {
+			return d.diagnose(ctx, err)
+		}
 	}
 	if text := accessHint(err); text != "" {
 		return &hint{ErrAccess, place + ": " + text, err}

@@ -105,8 +105,7 @@ var (
 	existence = regexp.MustCompile(`^attribute_(not_)?exists\((#\w+)\)$`)
 	equality  = regexp.MustCompile(`^(#\w+) = (:\w+)$`)
 	keyRange  = regexp.MustCompile(`^(#\w+) = (:\w+) AND (#\w+) BETWEEN (:\w+) AND (:\w+)$`)
-	setting   = regexp.MustCompile(`^SET (#\w+) = (:\w+)$`)
-	removing  = regexp.MustCompile(`^REMOVE (#\w+)$`)
+	updating  = regexp.MustCompile(`^(?:SET (#\w+) = (:\w+) ?)?(?:REMOVE (#\w+))?$`)
 )
 
 // expressions are the names and values of a request. All must be used.
@@ -208,12 +207,15 @@ func (f *fake) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, _ .
 		}
 		e := expressions{names: in.ExpressionAttributeNames, values: in.ExpressionAttributeValues}
 		ok, err := e.holds(aws.ToString(in.ConditionExpression), old)
-		if m := setting.FindStringSubmatch(*in.UpdateExpression); m != nil {
+		m := updating.FindStringSubmatch(*in.UpdateExpression)
+		if m == nil {
+			return nil, invalid("update %q", *in.UpdateExpression)
+		}
+		if m[1] != "" {
 			now[e.name(m[1])] = e.value(m[2])
-		} else if m := removing.FindStringSubmatch(*in.UpdateExpression); m != nil {
-			delete(now, e.name(m[1]))
-		} else {
-			err = invalid("update %q", *in.UpdateExpression)
+		}
+		if m[3] != "" {
+			delete(now, e.name(m[3]))
 		}
 		if err := errors.Join(err, e.check(), checkItem(now)); err != nil {
 			return nil, err
@@ -275,7 +277,12 @@ func (f *fake) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput,
 			if n := len(get.Keys); n < 1 || n > 100 {
 				return nil, invalid("%d items", n)
 			}
+			seen := make(map[string]bool)
 			for _, key := range get.Keys {
+				if seen[keyOf(key)] {
+					return nil, invalid("keys that contain duplicates")
+				}
+				seen[keyOf(key)] = true
 				if it := f.items[keyOf(key)]; it != nil {
 					out.Responses[table] = append(out.Responses[table], maps.Clone(it))
 				}

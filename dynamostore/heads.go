@@ -34,8 +34,8 @@ func (d *driver) heads(ctx context.Context, q session.HeadQuery, yield func(sess
 		return err
 	}
 	entries := d.newEntries(q)
-	return listing.InOrder(q, func() (heads []session.Head, newest time.Time, err error) {
-		ids, err := entries.take(ctx, entries.page)
+	return listing.InOrder(q, maxGetItems, func(n int) (heads []session.Head, newest time.Time, err error) {
+		ids, err := entries.take(ctx, n)
 		if err != nil {
 			return nil, newest, err
 		}
@@ -75,7 +75,7 @@ type partition struct {
 }
 
 func (d *driver) newEntries(q session.HeadQuery) *entries {
-	e := &entries{driver: d, prefix: q.Prefix, page: listing.PageSize(q, maxGetItems)}
+	e := &entries{driver: d, prefix: q.Prefix}
 	oldest, newest := "0", ":" // before and behind all stamps
 	if !q.Since.IsZero() {
 		oldest = stampOf(within(q.Since.Add(-d.indexEvery())))
@@ -84,18 +84,18 @@ func (d *driver) newEntries(q session.HeadQuery) *entries {
 		newest = stampOf(within(q.AfterUpdated)) // an entry is never newer than its session
 	}
 	if folder, ok := d.folderKey(q.Prefix); ok {
-		e.parts = []*partition{d.newPartition(indexFolder, attrFP, folder, oldest, newest, e.page)}
+		e.parts = []*partition{d.newPartition(indexFolder, attrFP, folder, oldest, newest)}
 		return e
 	}
 	for shard := range shards {
-		e.parts = append(e.parts, d.newPartition(indexRecency, attrAP, d.shardKey(shard), oldest, newest, e.page))
+		e.parts = append(e.parts, d.newPartition(indexRecency, attrAP, d.shardKey(shard), oldest, newest))
 	}
 	return e
 }
 
-func (d *driver) newPartition(index, attribute, key, oldest, newest string, page int) *partition {
+func (d *driver) newPartition(index, attribute, key, oldest, newest string) *partition {
 	return &partition{ended: oldest > newest, query: &dynamodb.QueryInput{
-		TableName: &d.table, IndexName: &index, ScanIndexForward: new(false), Limit: aws.Int32(int32(page)),
+		TableName: &d.table, IndexName: &index, ScanIndexForward: new(false),
 		KeyConditionExpression:    new("#k = :k AND #lk BETWEEN :oldest AND :newest"),
 		ExpressionAttributeNames:  map[string]string{"#k": attribute, "#lk": attrLK},
 		ExpressionAttributeValues: item{":k": str(key), ":oldest": str(oldest), ":newest": str(newest)},
@@ -114,15 +114,20 @@ func within(t time.Time) time.Time {
 	return t
 }
 
-// take returns the IDs of the next n sessions.
+// take returns the IDs of the next n sessions. An index that is just changing
+// may show one twice.
 func (e *entries) take(ctx context.Context, n int) ([]string, error) {
+	e.page = n
 	var ids []string
+	seen := make(map[string]bool)
 	for len(ids) < n {
 		p, err := e.newest(ctx)
 		if err != nil || p == nil {
 			return ids, err
 		}
-		ids = append(ids, p.read[0].id)
+		if id := p.read[0].id; !seen[id] {
+			seen[id], ids = true, append(ids, id)
+		}
 		p.read = p.read[1:]
 	}
 	return ids, nil
@@ -151,9 +156,14 @@ func (e *entries) newest(ctx context.Context) (*partition, error) {
 	return first, nil
 }
 
-// fill reads pages of a partition until there is an entry.
+// mostEntries is how many entries of an index are read at once.
+const mostEntries = 1000
+
+// fill reads pages of a partition until there is an entry. They grow where the
+// prefix passes over all.
 func (e *entries) fill(ctx context.Context, p *partition) error {
-	for len(p.read) == 0 && !p.ended {
+	for limit := e.page; len(p.read) == 0 && !p.ended; limit = min(2*limit, mostEntries) {
+		p.query.Limit = aws.Int32(int32(limit))
 		var out *dynamodb.QueryOutput
 		err := e.driver.retry(ctx, func(ctx context.Context) (err error) {
 			out, err = e.driver.client.Query(ctx, p.query, once)

@@ -82,11 +82,15 @@ func (d *driver) encodeTombstone(id string, st *state) item {
 	it[attrRev] = str(st.gone)
 	it[attrSeq] = num(st.seq)
 	it[attrGone] = num(1)
-	// By the clock of the service that removes it, whatever the store's says.
-	it[attrTTL] = num(time.Now().Add(tombstoneFor).Unix())
-	setNum(it, attrDirty, st.dirty)
+	if setNum(it, attrDirty, st.dirty); st.dirty == 0 { // else it tells of items that are left
+		it[attrTTL] = tombstoneTTL()
+	}
 	return it
 }
+
+// tombstoneTTL is by the clock of the service that removes the tombstone,
+// whatever the store's says.
+func tombstoneTTL() types.AttributeValue { return num(time.Now().Add(tombstoneFor).Unix()) }
 
 // decodeHead reads a head item. Of none, and of a tombstone, the Head is zero
 // and the state has no revision.

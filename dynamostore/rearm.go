@@ -44,12 +44,21 @@ func armed(until int64, h *session.Head) (least int64, again bool) {
 // rearmers is how many items are written to at once.
 const rearmers = 16
 
-// rearm sets the ttl of all items of a session but the head, to none if it is 0.
-func (d *driver) rearm(ctx context.Context, id string, ttl int64) error {
+// rearm sets the ttl of all items of a session but the head to that of items
+// that are written with h, and returns the least that there is then. It leaves
+// those that are good for half a TTL more, so that tries that are cut short get
+// on.
+func (d *driver) rearm(ctx context.Context, id string, h *session.Head) (least int64, err error) {
 	items, err := d.query(ctx, id, span{attributes: []string{attrSK, attrTTL}})
 	if err != nil {
-		return err
+		return 0, err
 	}
+	ttl := removalOf(h)
+	enough := ttl
+	if ttl != 0 {
+		enough -= (ttl - h.Expires.Unix() - spareSeconds) / 2
+	}
+	least = ttl
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
@@ -57,7 +66,10 @@ func (d *driver) rearm(ctx context.Context, id string, ttl int64) error {
 	for _, it := range items {
 		f := fields{item: it}
 		sk := f.str(attrSK)
-		if until := f.optNum(attrTTL); sk == headKey || until == ttl || ttl != 0 && until > ttl {
+		if until := f.optNum(attrTTL); sk == headKey || until == ttl || ttl != 0 && until >= enough {
+			if sk != headKey {
+				least = min(least, until)
+			}
 			continue
 		}
 		free <- struct{}{}
@@ -72,7 +84,7 @@ func (d *driver) rearm(ctx context.Context, id string, ttl int64) error {
 		}
 	}
 	wg.Wait()
-	return context.Cause(ctx)
+	return least, context.Cause(ctx)
 }
 
 // setTTL sets the ttl of an item, if that still exists.

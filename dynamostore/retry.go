@@ -2,6 +2,7 @@ package dynamostore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -77,7 +78,10 @@ func (d *driver) retry(ctx context.Context, call func(context.Context) error) er
 // failed makes the error of a request the caller's.
 func (d *driver) failed(ctx context.Context, err error) error {
 	if c := ctx.Err(); c != nil {
-		return fmt.Errorf("dynamostore: %w: %w", c, err)
+		return fmt.Errorf("dynamostore: %w: %w", c, d.explain(ctx, err))
+	}
+	if errors.Is(err, context.DeadlineExceeded) { // one of attempt's, not the caller's
+		return fmt.Errorf("dynamostore: no answer within %v: %v", d.opts.RequestTimeout, err)
 	}
 	return d.explain(ctx, err)
 }

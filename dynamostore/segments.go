@@ -42,7 +42,9 @@ func (w *write) rebase(ctx context.Context, nonce string, h *session.Head) ([][]
 	if kept, err = w.cut(ctx, all, w.next.count); err != nil {
 		return nil, err
 	}
-	w.drop(all, kept)
+	if !hidden(w.id) || st.count > 0 || st.last != "" { // a lease has nothing but its head
+		w.drop(all, kept)
+	}
 	if len(kept) <= maxInHead {
 		w.next.older = kept
 	} else if n := len(all) - len(st.segments()); n > 0 && len(kept) >= n && kept[n-1] == all[n-1] && len(kept)-n <= maxInHead {

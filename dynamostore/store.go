@@ -38,13 +38,13 @@ type Options struct {
 	// Clock tells the time. nil: time.Now.
 	Clock func() time.Time
 	// MaxBatchBytes is how much the messages of one write may take, encoded;
-	// more is ErrTooLarge. 0: what a Store holds,
-	// 256 MiB a message.
+	// more is ErrTooLarge. 0: what a Store holds, 256 MiB a message.
 	MaxBatchBytes int
 	// IndexEvery is how old a session's entry in the indexes may become before
 	// a write refreshes it, which costs two write units an index. List is
 	// exact all the same; it reads a little further. 0: a minute. Negative:
-	// every write refreshes it.
+	// every write refreshes it. To lower it puts sessions that were written
+	// before out of order, until they are written again.
 	IndexEvery time.Duration
 	// Uncompressed stores messages as they are and not by zstd, where that is
 	// smaller. Both can be read whatever this says.
@@ -80,7 +80,7 @@ func New(client API, table string, opts *Options) (*Store, error) {
 
 // Delete implements session.Catalog. The session is gone as soon as its head
 // says so. An error that comes behind that says that some of its items could
-// not be removed; Delete, called again, goes on with it.
+// not be removed; Delete, called again without IfVersion, goes on with it.
 func (s *Store) Delete(ctx context.Context, sessionID string, opts *session.WriteOptions) error {
 	if err := s.DriverBackend.Delete(ctx, sessionID, opts); err != nil {
 		return err

@@ -68,6 +68,19 @@ const (
 
 type processKey struct{}
 
+// process is a process, which ends with its context.
+type process struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+func (p process) done() <-chan struct{} {
+	if p.ctx == nil {
+		return nil
+	}
+	return p.ctx.Done()
+}
+
 func newWorld(t *testing.T, seed uint64, ttl time.Duration) *world {
 	w := &world{
 		T: t, rnd: rand.New(rand.NewPCG(seed, 1)), fake: newFake(), ttl: ttl, id: "user/s", faults: 15,
@@ -103,7 +116,8 @@ func (w *world) newDriver() *driver {
 // before makes a request wait for the scheduler.
 func (w *world) before(ctx context.Context, request string, apply func()) error {
 	p := &pending{request: request, grant: make(chan verdict)}
-	p.cancel, _ = ctx.Value(processKey{}).(context.CancelFunc)
+	process, _ := ctx.Value(processKey{}).(process)
+	p.cancel = process.cancel
 	w.mu.Lock()
 	w.waiting = append(w.waiting, p)
 	w.mu.Unlock()
@@ -111,10 +125,11 @@ func (w *world) before(ctx context.Context, request string, apply func()) error 
 	select {
 	case v = <-p.grant:
 	case <-ctx.Done():
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.waiting = slices.DeleteFunc(w.waiting, func(q *pending) bool { return p == q })
+		w.forget(p)
 		return ctx.Err()
+	case <-process.done(): // killed, it does nothing more
+		w.forget(p)
+		return context.Canceled
 	}
 	switch v {
 	case losesReply:
@@ -131,14 +146,20 @@ func (w *world) before(ctx context.Context, request string, apply func()) error 
 		return &types.ProvisionedThroughputExceededException{Message: new("injected")}
 	case killsProcess:
 		p.cancel()
-		return ctx.Err()
+		return context.Canceled
 	case killsAfter:
 		apply()
 		p.cancel()
-		return ctx.Err()
+		return context.Canceled
 	}
 	apply()
 	return nil
+}
+
+func (w *world) forget(p *pending) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting = slices.DeleteFunc(w.waiting, func(q *pending) bool { return p == q })
 }
 
 // turn waits until nothing else runs. Processes use the world's fields only
@@ -204,7 +225,7 @@ func (w *world) spawn(call func(ctx context.Context, d *driver)) {
 	}
 	d := w.drivers[i]
 	ctx, cancel := context.WithCancel(w.Context())
-	ctx = context.WithValue(ctx, processKey{}, cancel)
+	ctx = context.WithValue(ctx, processKey{}, process{ctx, cancel})
 	w.mu.Lock()
 	w.running++
 	w.mu.Unlock()

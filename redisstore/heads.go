@@ -30,11 +30,11 @@ func (d *driver) Heads(ctx context.Context, q session.HeadQuery) iter.Seq2[sessi
 
 func (d *driver) heads(ctx context.Context, q session.HeadQuery, yield func(session.Head) bool) error {
 	cur := d.cursor(q)
-	return listing.InOrder(q, func() (heads []session.Head, newest time.Time, err error) {
+	return listing.InOrder(q, pageHeads, func(n int) (heads []session.Head, newest time.Time, err error) {
 		if err := ctx.Err(); err != nil {
 			return nil, newest, err
 		}
-		entries, err := cur.next(ctx, d.client, listing.PageSize(q, pageHeads))
+		entries, err := cur.next(ctx, d.client, n)
 		if err != nil {
 			return nil, newest, explain(ctx, err)
 		}

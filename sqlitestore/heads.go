@@ -56,10 +56,9 @@ func (d *database) allHeads(ctx context.Context, q session.HeadQuery, yield func
 	if !q.Since.IsZero() {
 		oldest = nanosOf(q.Since) - listedFor
 	}
-	size := listing.PageSize(q, pageHeads)
-	return listing.InOrder(q, func() (page []session.Head, newest time.Time, err error) {
-		page, err = d.listedPage(ctx, &cur, oldest, size)
-		if len(page) == size {
+	return listing.InOrder(q, pageHeads, func(n int) (page []session.Head, newest time.Time, err error) {
+		page, err = d.listedPage(ctx, &cur, oldest, n)
+		if len(page) == n {
 			newest = timeOf(cur.listed + listedFor - 1)
 		}
 		return page, newest, err

@@ -22,7 +22,7 @@ func Wanted(q session.HeadQuery, h session.Head) bool {
 		(q.AfterUpdated.IsZero() || Newer(session.Head{ID: q.AfterID, Updated: q.AfterUpdated}, h) < 0)
 }
 
-// PageSize is how many heads are worth reading at once, if most can be.
+// PageSize is how many heads are worth reading at first, if most can be.
 func PageSize(q session.HeadQuery, most int) int {
 	if q.Limit > 0 {
 		return min(most, q.Limit+1)
@@ -31,13 +31,13 @@ func PageSize(q session.HeadQuery, most int) int {
 }
 
 // InOrder yields the heads that q asks for, in order, until yield returns
-// false. page reads some more, in any order, and says what none that is still
+// false. page reads some n more, in any order, and says what none that is still
 // to come is newer than: the zero time if none is. Heads wait until what is
-// still to come can't be newer.
-func InOrder(q session.HeadQuery, page func() ([]session.Head, time.Time, error), yield func(session.Head) bool) error {
+// still to come can't be newer. The pages grow, up to most.
+func InOrder(q session.HeadQuery, most int, page func(n int) ([]session.Head, time.Time, error), yield func(session.Head) bool) error {
 	var waiting heads
-	for {
-		read, newest, err := page()
+	for n := PageSize(q, most); ; n = min(2*n, most) {
+		read, newest, err := page(n)
 		if err != nil {
 			return err
 		}
