@@ -27,7 +27,7 @@ func TestRandomCommits(t *testing.T) {
 				}
 			}()
 			ids := []string{"a", "a/b", "b", "A", strings.Repeat("É", 100)}
-			sizes := []int{10, 300, 2000, 9000, 70_000}
+			mix := drivertest.Mix{Remove: 25, Cut: 6, Sizes: []int{10, 300, 2000, 9000, 70_000}, Appends: true}
 			sessions := drivertest.Sessions{}
 			now := time.Unix(1_700_000_000, 0).UTC()
 			for step := range 600 {
@@ -40,12 +40,12 @@ func TestRandomCommits(t *testing.T) {
 				}
 				id := ids[rnd.IntN(len(ids))]
 				now = now.Add(time.Duration(rnd.Int64N(int64(time.Second))))
-				c := sessions.Commit(rnd, id, step, now, sizes)
+				c := sessions.Commit(rnd, id, step, now, mix)
 				if err := drivers[i].Commit(t.Context(), id, c); err != nil {
 					t.Fatalf("step %d: Commit: %v", step, err)
 				}
 				sessions.Apply(id, c)
-				sessions.Check(t, drivers[rnd.IntN(len(drivers))], id, rnd)
+				sessions.Check(t, drivers[rnd.IntN(len(drivers))], id, rnd, mix)
 				if t.Failed() {
 					t.Fatalf("step %d", step)
 				}

@@ -88,7 +88,7 @@ func (d *driver) settled(ctx context.Context, call func() error) error {
 }
 
 const (
-	settling    = 250 * time.Millisecond // at most: the keys of one session move fast
+	settling    = 5 * time.Second // at most: a slot of many keys moves for longer
 	minSettling = 2 * time.Millisecond
 	maxSettling = 20 * time.Millisecond
 )
@@ -109,7 +109,7 @@ func (d *driver) Range(ctx context.Context, id string, h session.Head, from, to 
 		if err != nil {
 			return nil, d.badHead(id, err)
 		}
-		if now.Base != h.Base {
+		if now.Base != h.Base || now.Count < to { // a failover may have lost the last of it
 			return nil, fmt.Errorf("%w: the history was replaced or removed", session.ErrConflict)
 		}
 		for _, l := range page {
@@ -175,11 +175,11 @@ func (d *driver) Commit(ctx context.Context, id string, c session.Commit) error 
 		d.unlist(ctx, id)
 		return nil
 	}
-	listed, err := d.list(ctx, id, c.Head.Updated)
+	listed, err := d.list(ctx, id, c.Head.Updated, c.IfRev == "")
 	if err != nil {
 		return err
 	}
-	if err := d.run(ctx, id, commitArgs(c, listed)); err != nil {
+	if err := d.run(ctx, id, d.commitArgs(c, listed)); err != nil {
 		d.listed.forget(id) // the head may hold another time, or none
 		return err
 	}
@@ -187,14 +187,15 @@ func (d *driver) Commit(ctx context.Context, id string, c session.Commit) error 
 	return nil
 }
 
-func commitArgs(c session.Commit, listed int64) []any {
+func (d *driver) commitArgs(c session.Commit, listed int64) []any {
 	h := c.Head
 	meta, life := "-", ""
 	if c.SetMeta {
 		meta = "+" + string(h.Meta)
 	}
 	if !h.Expires.IsZero() {
-		life = strconv.FormatInt(max(h.Expires.Sub(h.Updated)+keptAfter, keptAfter).Milliseconds(), 10)
+		// By this clock: Updated may be of one that is ahead.
+		life = strconv.FormatInt(max(h.Expires.Sub(d.opts.Clock())+keptAfter, keptAfter).Milliseconds(), 10)
 	}
 	args := make([]any, 0, 6+len(c.Add))
 	ifRev := escapeLine.Replace(c.IfRev)

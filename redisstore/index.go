@@ -51,8 +51,11 @@ func (r *recency) forget(id string) {
 // not stand there at a time that is recent enough. It comes before the write:
 // should the process end between the two, List finds no session and mends the
 // index, whereas a session that is missing from it would stay unseen.
-func (d *driver) list(ctx context.Context, id string, updated time.Time) (listed int64, err error) {
-	if at, ok := d.listed.get(id); ok && !updated.Before(time.UnixMicro(at)) && updated.Sub(time.UnixMicro(at)) < d.opts.IndexEvery {
+//
+// One that is created is always put there: a reader may just have remembered
+// when the one before it was.
+func (d *driver) list(ctx context.Context, id string, updated time.Time, created bool) (listed int64, err error) {
+	if at, ok := d.listed.get(id); ok && !created && !updated.Before(time.UnixMicro(at)) && updated.Sub(time.UnixMicro(at)) < d.opts.IndexEvery {
 		return at, nil
 	}
 	at := updated.UnixMicro() // rounded down
@@ -62,7 +65,8 @@ func (d *driver) list(ctx context.Context, id string, updated time.Time) (listed
 	}
 	_, err = d.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, k := range keys {
-			p.ZAdd(ctx, k, redis.Z{Score: float64(at), Member: id})
+			// Never back, but for another life: another writer may have been later.
+			p.ZAddArgs(ctx, k, redis.ZAddArgs{GT: !created, Members: []redis.Z{{Score: float64(at), Member: id}}})
 		}
 		return nil
 	})

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -129,6 +130,66 @@ func TestListBesideUpdates(t *testing.T) {
 			t.Fatalf("List = %q, want s", got)
 		}
 	}
+}
+
+// A reader remembers late when a session was listed that is gone meanwhile.
+func TestCreationIsListedWhateverIsRemembered(t *testing.T) {
+	x := openIndexed(t, Options{})
+	x.append(t, "s")
+	d, err := newDriverOf(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := d.Head(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Delete(t.Context(), "s", nil); err != nil {
+		t.Fatal(err)
+	}
+	h.Rev, h.Base, h.Count = "another", "another", 0
+	if err := d.Commit(t.Context(), "s", session.Commit{Head: &h}); err != nil {
+		t.Fatal(err)
+	}
+	if !x.inIndex(t, "s") {
+		t.Error("a session that was created is not in the index")
+	}
+}
+
+// A process whose clock is ahead has written before.
+func TestLifeIsByTheWritersClock(t *testing.T) {
+	x := openIndexed(t, Options{TTL: 30 * time.Minute})
+	x.clock.Advance(time.Hour)
+	x.append(t, "s")
+	x.clock.Advance(-time.Hour)
+	x.append(t, "s")
+	if left := x.client.PTTL(t.Context(), "session:{s}:head").Val(); left < 30*time.Minute {
+		t.Errorf("Redis removes the session in %v, before it expires", left)
+	}
+}
+
+// A failover has lost the last commits.
+func TestRangeBehindAFailover(t *testing.T) {
+	x := openIndexed(t, Options{})
+	x.append(t, "s")
+	d, err := newDriverOf(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := d.Head(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Range(t.Context(), "s", h, 0, h.Count+1); !errors.Is(err, session.ErrConflict) {
+		t.Errorf("Range of more than there is = %v, want ErrConflict", err)
+	}
+}
+
+// newDriverOf returns another driver of the same server.
+func newDriverOf(x indexed) (*driver, error) {
+	o := Options{Clock: x.clock.Now}
+	o, err := o.withDefaults()
+	return newDriver(x.client, o, nil), err
 }
 
 // TestWritesSweepTheIndex checks that an index that nobody lists does not keep

@@ -71,6 +71,8 @@ var _ session.Backend = (*Store)(nil)
 
 // New returns a store. It does not speak to the server. The client stays the
 // caller's: Close does not close it.
+// With ContextTimeoutEnabled in the client's options, as OpenURL has it, a call
+// to a server that does not answer ends with its context.
 func New(client redis.UniversalClient, opts *Options) (*Store, error) {
 	s, err := newStore(client, opts, nil)
 	if err != nil {

@@ -46,12 +46,14 @@ func newClient(rawURL string, cluster bool) (redis.UniversalClient, error) {
 		if err != nil {
 			return nil, err
 		}
+		o.ContextTimeoutEnabled = true
 		return redis.NewClusterClient(o), nil
 	}
 	o, err := redis.ParseURL(rawURL)
 	if err != nil {
 		return nil, err
 	}
+	o.ContextTimeoutEnabled = true
 	return redis.NewClient(o), nil
 }
 

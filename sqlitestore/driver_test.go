@@ -53,13 +53,13 @@ func TestRandomCommits(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			d := openDriver(t, &Options{Clock: func() time.Time { return start }})
 			ids := []string{"a", "a/b", "\x00hidden", "a\x7f", "é", "b"}
-			sizes := []int{10, 300, 2000, bigBody, 9000, 20_000}
+			mix := drivertest.Mix{Remove: 12, Cut: 5, Sizes: []int{10, 300, 2000, bigBody, 9000, 20_000}}
 			sessions := drivertest.Sessions{}
 			now := start
 			for step := range 250 {
 				id := ids[rnd.IntN(len(ids))]
 				now = now.Add(time.Duration(rnd.Int64N(int64(8*time.Second))) - time.Second)
-				c := sessions.Commit(rnd, id, step, now, sizes)
+				c := sessions.Commit(rnd, id, step, now, mix)
 				if rnd.IntN(5) == 0 {
 					wrong := c
 					wrong.IfRev = "wrong"
@@ -74,7 +74,7 @@ func TestRandomCommits(t *testing.T) {
 					t.Fatalf("step %d: Commit: %v", step, err)
 				}
 				sessions.Apply(id, c)
-				sessions.Check(t, d, id, rnd)
+				sessions.Check(t, d, id, rnd, mix)
 			}
 			checkList(t, d, sessions, rnd)
 			wantNoDamage(t, d)

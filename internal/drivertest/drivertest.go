@@ -26,21 +26,30 @@ type Session struct {
 // exist.
 type Sessions map[string]Session
 
+// Mix is what the commits are like that a driver is tested with, and what it may
+// return.
+type Mix struct {
+	Remove  int   // one commit in so many removes its session
+	Cut     int   // one of the others in so many drops messages
+	Sizes   []int // how long the texts of messages may be
+	Appends bool  // whether the driver may return Appends in place of a Record
+}
+
 // Commit returns a commit of a random kind that fits the session. The step is
-// another one each time; sizes are how long the texts of messages may be.
-func (s Sessions) Commit(rnd *rand.Rand, id string, step int, now time.Time, sizes []int) session.Commit {
+// another one each time.
+func (s Sessions) Commit(rnd *rand.Rand, id string, step int, now time.Time, mix Mix) session.Commit {
 	m := s[id]
 	c := session.Commit{IfRev: m.Head.Rev}
-	if m.Head.Rev != "" && rnd.IntN(16) == 0 {
+	if m.Head.Rev != "" && rnd.IntN(mix.Remove) == 0 {
 		return c
 	}
 	c.Keep = len(m.Lines)
 	base := m.Head.Base
-	if rnd.IntN(5) == 0 {
+	if rnd.IntN(mix.Cut) == 0 {
 		c.Keep = rnd.IntN(len(m.Lines) + 1)
 	}
 	for range []int{0, 1, 1, 1, 2, 4, 70}[rnd.IntN(7)] {
-		text := strings.Repeat("x", sizes[rnd.IntN(len(sizes))])
+		text := strings.Repeat("x", mix.Sizes[rnd.IntN(len(mix.Sizes))])
 		c.Add = append(c.Add, fmt.Appendf(nil, `{"role":"user","id":"%d","content":[{"type":"text","text":"%s"}]}`, step, text))
 	}
 	if c.Keep < len(m.Lines) || m.Head.Rev == "" {
@@ -74,14 +83,14 @@ func (s Sessions) Apply(id string, c session.Commit) {
 
 // Check compares a session's head, and a part of its history, with those of a
 // driver.
-func (s Sessions) Check(t *testing.T, d session.Driver, id string, rnd *rand.Rand) {
+func (s Sessions) Check(t *testing.T, d session.Driver, id string, rnd *rand.Rand, mix Mix) {
 	t.Helper()
 	m := s[id]
 	h, err := d.Head(t.Context(), id)
 	if err != nil {
 		t.Fatalf("Head(%q): %v", id, err)
 	}
-	if n := len(h.Appends); n > 0 { // the suite looks at these more closely
+	if n := len(h.Appends); n > 0 && mix.Appends { // the suite looks at these more closely
 		if h.Appends[n-1].Rev != h.Rev {
 			t.Errorf("the last of the Appends is %q, want %q", h.Appends[n-1].Rev, h.Rev)
 		}
