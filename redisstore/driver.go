@@ -88,7 +88,7 @@ func (d *driver) settled(ctx context.Context, call func() error) error {
 }
 
 const (
-	settling    = 5 * time.Second // at most: a slot of many keys moves for longer
+	settling    = 250 * time.Millisecond // at most: the keys of one session move fast
 	minSettling = 2 * time.Millisecond
 	maxSettling = 20 * time.Millisecond
 )
